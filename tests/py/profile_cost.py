@@ -1,9 +1,10 @@
 """What watching costs: a small training, in stretches with and without the observer in turn, in one process. Prints JSON: processor
-time of the training thread per step of each stretch, and how many functions a step calls.
+time of the training thread per step of each stretch, and how many functions a step calls and how many of Python's instructions it runs.
 
 python profile_cost.py OBSERVER WORKERS PAIRS           torchrun --nproc-per-node 2 profile_cost.py OBSERVER WORKERS PAIRS
 """
 
+import collections
 import json
 import os
 import shutil
@@ -36,18 +37,35 @@ def steps(iterator):
         optimizer.step()
 
 
-def stretch(places, calls=None):
+def stretch(places, calls=None, instructions=None):
+    def trace(frame, event, arg):
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            instructions[0] += 1
+        return trace
+
     profile_toggle.put(places)
     iterator = iter(DataLoader(Rows(), batch_size=4, num_workers=WORKERS))
     next(iterator)
     if calls is not None:
-        sys.setprofile(lambda frame, event, arg: calls.append(event) if event in ("call", "c_call") else None)
+        sys.setprofile(lambda frame, event, arg: calls.update([event]))
+    if instructions is not None:
+        sys.settrace(trace)
     start = time.thread_time()
     steps(iterator)
     took = time.thread_time() - start
+    sys.settrace(None)
     sys.setprofile(None)
     profile_toggle.empty(observe)
     return took / STEPS
+
+
+def count(places):
+    """(functions that a step calls, instructions that it runs)"""
+    calls, instructions = collections.Counter(), [0]
+    stretch(places, calls=calls)
+    stretch(places, instructions=instructions)
+    return (calls["call"] + calls["c_call"]) / STEPS, instructions[0] / STEPS
 
 
 folder = tempfile.mkdtemp(dir="/dev/shm", prefix="leat-cost-")
@@ -61,10 +79,9 @@ try:
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     stretch(plain)
     stretch(watched)
-    counts = {"plain": [], "watched": []}
-    stretch(plain, counts["plain"])
-    stretch(watched, counts["watched"])
-    said = {f"{name}_calls": len(events) / STEPS for name, events in counts.items()} | {"plain": [], "watched": []}
+    said = {"plain": [], "watched": []}
+    for name, places in (("plain", plain), ("watched", watched)):
+        said[f"{name}_calls"], said[f"{name}_instructions"] = count(places)
     for turn in range(PAIRS):
         order = [("plain", plain), ("watched", watched)]
         for name, places in order[:: 1 - 2 * (turn % 2)]:

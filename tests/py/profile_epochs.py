@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+import warnings
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -17,6 +18,7 @@ WISH = {
 WISH |= json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 BATCH = 8
 torch.set_num_threads(1)
+warnings.simplefilter("ignore")  # DataLoader's, of more workers than cores
 
 
 def prepare(x):
@@ -71,7 +73,7 @@ def main():
                 break
         ends.append(time.perf_counter())
     took = [(b - a) / WISH["steps"] for a, b in zip(ends, ends[1:], strict=False)]
-    said = {"first_s": took[0], "step_s": sum(took[1:]) / max(1, len(took) - 1), "again": len(again)}
+    said = {"epochs_step_s": took, "again": len(again)}
     print(json.dumps(said | ({"begun": begun_in(again)} if WISH["log"] else {})))
 
 

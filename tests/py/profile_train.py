@@ -142,11 +142,14 @@ def main():
     said |= {"random": torch.rand(1).item()}
     if rank == 0:
         print(json.dumps(said))
-    # Without the first two steps, which are the profiler's warm-up: a step goes from the end of the loop's body to its next end.
-    took = ended[-1] - ended[1]
-    shares = {cause: (seconds - slept_by[1].get(cause, 0)) / took for cause, seconds in slept_by[-1].items()}
-    waited = sum(b - e for b, e in zip(begun[2:], ended[1:], strict=False)) / took
-    said = {"shares": shares, "waited": waited, "step_s": took / (len(ended) - 2)}
+    # Seconds of a step, without the first two, which are the profiler's warm-up: it goes from the end of the loop's body to its next.
+    count = max(1, len(ended) - 2)
+    said = {
+        "step_s": (ended[-1] - ended[1]) / count,
+        "slept_s": {cause: (seconds - slept_by[1].get(cause, 0)) / count for cause, seconds in slept_by[-1].items()},
+        "waited_s": sum(b - e for b, e in zip(begun[2:], ended[1:], strict=False)) / count,
+        "copied_s": sum(c - b for b, c in zip(begun[2:], copied[2:], strict=True)) / count,
+    }
     line = json.dumps({"rank": rank, "iterations": iterations, **said})
     sys.stderr.write(f"truth {line}\n")  # at once: ranks share the pipe
     if WISH["account"]:

@@ -1,4 +1,4 @@
-"""Injected stalls are attributed: a few in every run of the tests, all fifty where there is time for it."""
+"""Fifty injected stalls are attributed, where there is time for it. test_profile.py has one of each kind."""
 
 import pytest
 from conftest import SANITIZE
@@ -13,20 +13,6 @@ pytestmark = [
 
 def test_there_are_fifty_cases():
     assert len(cases()) == 50
-
-
-@pytest.mark.parametrize("number", [14, 31, 47])  # a late rank; a transform and a slow link; workers that wait
-def test_a_stall_comes_first_and_is_measured(leat_bin, tmp_path, number):
-    """Held against the script's own account of the same run, so that what a busy machine adds is in both."""
-    case, ranks = cases()[number]
-    found = run(leat_bin, case, ranks, tmp_path, steps=40)
-    off, right = judge(case, found)
-    assert right, (case, found)
-    assert max(abs(points) for points in off.values()) < 5, (
-        case,
-        off,
-        found,
-    )  # how exactly is for a quiet machine: below
 
 
 @pytest.mark.long

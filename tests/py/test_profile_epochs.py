@@ -8,27 +8,21 @@ from pathlib import Path
 
 import pytest
 from conftest import SANITIZE
-from loading import SLOW
-from test_profile import OBSERVER
+from loading import SLOW, wait_until
+from profiling import OBSERVER
 
 pytest.importorskip("torch")
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(bool(SANITIZE), reason="times are compared; test_profile.py has what is ours"),
-]
+pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="times are compared; test_profile.py has what is ours")
 TRAIN = Path(__file__).with_name("profile_epochs.py")
 
 
 @pytest.fixture
-def profile(run_leat, tmp_path):
-    """profile(options, **wish) -> (what it said, the runs by mode, notes, what the script measured itself)."""
+def follow(profile):
+    """follow(options, **wish) -> (what it said, the runs by mode, notes, what the script measured itself)."""
 
     def run(*options, **wish):
-        out = tmp_path / "report.json"
-        command = [sys.executable, "-W", "ignore", TRAIN, json.dumps(wish)]
-        env = {"OMP_NUM_THREADS": "1"}
-        done = run_leat("profile", "-o", out, *options, "--", *command, env=env, timeout=200 * SLOW)
-        report = json.loads(out.read_text()) if out.exists() else {"runs": [], "notes": []}
+        done, report = profile(None, *options, program=[TRAIN, json.dumps(wish)])
+        report = report or {"runs": [], "notes": []}
         runs = {found["mode"]: found for found in report["runs"]}
         return done.stderr, runs, report["notes"], json.loads(done.stdout.splitlines()[-1])
 
@@ -39,28 +33,29 @@ def waited(run):
     return sum(run["parts_s"][part] for part in ("fetch", "prepare", "input"))
 
 
-def test_a_step_is_what_epochs_take_with_their_beginnings(profile):
-    said, runs, notes, truth = profile(epochs=4, steps=40)
-    step = runs["observed"]["step_s"][0]
-    assert step == pytest.approx(truth["step_s"], rel=0.03), (said, truth)
+def test_a_step_is_what_epochs_take_with_their_beginnings(follow):
+    """A mean over epochs lies between the fastest and the slowest, whatever a busy machine adds to one of them."""
+    said, runs, notes, truth = follow(epochs=4, steps=40)
+    later = truth["epochs_step_s"][1:]  # the first one leaves out what it began with
+    assert 0.97 * min(later) <= runs["observed"]["step_s"][0] <= 1.03 * max(later), (said, truth)
     assert said.startswith("leat: prepare: ")
     assert any("beginning of an epoch (of 40 steps)" in note for note in notes)
 
 
-def test_workers_do_not_work_ahead_while_blocks_run(profile, tmp_path):
+def test_workers_do_not_work_ahead_while_blocks_run(follow, tmp_path):
     """Else they would begin some of the 64 batches that fit ahead: one every 10 ms, and a block takes 120 ms or more. One that had
     gone on before the block may be late to say so. One epoch: batches of an earlier one would seem to be of this one."""
     wish = {"epochs": 1, "steps": 256, "workers": 2, "ahead": 32, "batch_s": 0.02, "compute_s": 0.005, "start_s": 0}
-    said, _, _, truth = profile("--time", "4s", **wish, log=str(tmp_path / "log"))
+    said, _, _, truth = follow("--time", "4s", **wish, log=str(tmp_path / "log"))
     assert truth["again"] >= 1, said
     assert truth["begun"] <= 2 * truth["again"], said
 
 
 @pytest.mark.long
-def test_what_is_observed_between_blocks_is_what_workers_give(profile):
+def test_what_is_observed_between_blocks_is_what_workers_give(follow):
     """8 workers make a batch every 20 ms, a step computes for 10, and 32 batches fit ahead: as many as an epoch has steps after each
     block. Sleeps may take longer on a busy machine, but never shorter."""
-    said, runs, _, _ = profile("--time", "8s", epochs=6)
+    said, runs, _, _ = follow("--time", "8s", epochs=6)
     assert {"observed", "synthetic", "cached"} <= set(runs)
     observed, cached, synthetic = (runs[mode] for mode in ("observed", "cached", "synthetic"))
     pace = (observed["fetch_s"] + observed["prepare_s"]) / 8
@@ -71,9 +66,9 @@ def test_what_is_observed_between_blocks_is_what_workers_give(profile):
     assert waited(observed) == pytest.approx(observed["step_s"][0] - synthetic["step_s"][0], abs=0.15 * pace), said
 
 
-def test_batches_that_were_ready_at_the_beginning_tell_nothing(profile):
+def test_batches_that_were_ready_at_the_beginning_tell_nothing(follow):
     """Workers prepared 64 batches while the first step took its time; 40 steps do not even use them up."""
-    said, runs, notes, _ = profile(epochs=1, steps=120, workers=4, ahead=16, batch_s=0.08, start_s=3, stop=40)
+    said, runs, notes, _ = follow(epochs=1, steps=120, workers=4, ahead=16, batch_s=0.08, start_s=3, stop=40)
     assert "not enough data" in said, said
     assert "observed" not in runs or runs["observed"]["steps"] < 20
     assert any("workers were ahead" in note for note in notes) or not runs
@@ -81,9 +76,10 @@ def test_batches_that_were_ready_at_the_beginning_tell_nothing(profile):
 
 @pytest.mark.long
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_that_start_with_every_epoch_are_input(profile, context):
-    said, runs, _, truth = profile(epochs=4, steps=30, workers=2, persistent=False, context=context, batch_s=0.02)
-    assert runs["observed"]["step_s"][0] == pytest.approx(truth["step_s"], rel=0.05), (said, truth)
+def test_workers_that_start_with_every_epoch_are_input(follow, context):
+    said, runs, _, truth = follow(epochs=4, steps=30, workers=2, persistent=False, context=context, batch_s=0.02)
+    later = truth["epochs_step_s"][1:]
+    assert 0.95 * min(later) <= runs["observed"]["step_s"][0] <= 1.05 * max(later), (said, truth)
     if context == "spawn":
         assert said.startswith("leat: input: "), said
         assert "persistent_workers=True" in said
@@ -100,14 +96,19 @@ def fetches(monkeypatch):
     return module
 
 
+def is_waited_for(path):
+    """Whether somebody waits for a lock on this file."""
+    file = f":{path.stat().st_ino} "
+    return any("-> FLOCK" in line and file in line for line in Path("/proc/locks").read_text().splitlines())
+
+
 def test_a_worker_begins_no_batch_while_the_rank_has_closed_the_park(fetches, tmp_path):
     rank, worker = fetches.Park(tmp_path, 1), fetches.Park(tmp_path, 1)
     worker.at = worker.place(0, 3)
     rank.close()
     begins = threading.Thread(target=worker.enter, daemon=True)
     begins.start()
-    begins.join(0.3)
-    assert begins.is_alive()
+    wait_until(lambda: is_waited_for(tmp_path / "park-1"), 60, "the worker's wait for the lock")
     assert not rank.busy(0, 8)
     rank.open()
     begins.join(60 * SLOW)

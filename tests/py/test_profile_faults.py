@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from conftest import SANITIZE
-from loading import SLOW, torchrun
-from test_profile import left_behind, not_ours, profile, seen_elsewhere  # noqa: F401
+from loading import SLOW
+from profiling import left_behind, not_ours, unprofiled
+from test_profile import seen_elsewhere
 
 torch = pytest.importorskip("torch")
 
@@ -29,9 +30,9 @@ ODD = Path(__file__).with_name("profile_odd.py")
         pytest.param("worker", 1, "", "ValueError: sample 9 is bad", None, marks=seen_elsewhere),
     ],
 )
-def test_odd_scripts_keep_their_output_and_status(profile, tmp_path, kind, status, out, words, died):  # noqa: F811
+def test_odd_scripts_keep_their_output_and_status(profile, tmp_path, kind, status, out, words, died):
     under = ["-m", "cProfile", "-o", tmp_path / "other.prof"] if kind == "traced" else []
-    done, report = profile(command=[sys.executable, *under, ODD, kind], status=status)
+    done, report = profile(program=[*under, ODD, kind], fresh=kind == "hooked", status=status)
     assert done.stdout == out
     assert words in done.stderr
     if died is None:
@@ -55,15 +56,15 @@ def test_a_file_that_cannot_be_written_is_said_before_the_training(run_leat, tmp
     assert not started.exists()
 
 
-def test_what_a_script_prints_comes_out_whole(profile):  # noqa: F811
+def test_what_a_script_prints_comes_out_whole(profile):
     code = "import sys\nfor i in range(60000): print(i); print(i, file=sys.stderr)"
-    done, _ = profile(command=[sys.executable, "-c", code])
+    done, _ = profile(program=["-c", code], fresh=True)
     numbers = "".join(f"{i}\n" for i in range(60000))
     assert done.stdout == numbers
     assert done.stderr.startswith(numbers + "leat: not enough data")
 
 
-def test_a_sitecustomize_that_fails_fails_as_without_us(profile, tmp_path):  # noqa: F811
+def test_a_sitecustomize_that_fails_fails_as_without_us(profile, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("raise ValueError('mine')\n")
     command = [sys.executable, "-c", "print('script')"]
     plain = subprocess.run(
@@ -75,14 +76,14 @@ def test_a_sitecustomize_that_fails_fails_as_without_us(profile, tmp_path):  # n
     assert "ValueError: mine" in done.stderr
 
 
-def test_a_profiler_within_a_profiler_is_named(profile, leat_bin, tmp_path):  # noqa: F811
+def test_a_profiler_within_a_profiler_is_named(profile, leat_bin, tmp_path):
     command = [leat_bin, "profile", "-o", tmp_path / "inner.json", "--", "sh", "-c", "exit 5"]
     done, _ = profile(command=command, status=5)
     assert "another 'leat profile' ran inside this one" in done.stderr
 
 
 @not_ours
-def test_operations_are_not_counted_for_ever(profile):  # noqa: F811
+def test_operations_are_not_counted_for_ever(profile):
     """FLOPs are counted from the second batch to the third, and this one takes no third: counting makes each operation slower."""
     code = """
 import torch
@@ -98,7 +99,7 @@ for _ in range(8):
     seen.append(_get_current_dispatch_mode() is not None)
 print(seen[0], seen[-1])
 """
-    done, _ = profile(command=[sys.executable, "-c", code])
+    done, _ = profile(program=["-c", code])
     assert done.stdout == "True False\n"
 
 
@@ -151,7 +152,7 @@ def test_where_shared_memory_cannot_be_used_the_profiler_works_in_a_folder(leat_
     assert not list(tmp_path.glob("leat-profile-*"))
 
 
-def test_threads_without_room_for_their_records_are_told_of(tmp_path, profile):  # noqa: F811
+def test_threads_without_room_for_their_records_are_told_of(tmp_path, profile):
     """As with a /dev/shm that fills up during the training."""
     code = f"""
 import os, sys
@@ -162,7 +163,7 @@ os.posix_fallocate = full
 lanes.lane().write(1, 0, 1)
 exec(compile(open({str(ODD)!r}).read(), "odd", "exec"))
 """
-    done, _ = profile(command=[sys.executable, "-c", code, "plain"])
+    done, _ = profile(program=["-c", code, "plain"])
     assert done.stdout == "steps 30 False\n"
     assert "is full: some threads could not be followed" in done.stderr
 
@@ -185,18 +186,12 @@ def test_a_report_of_a_newer_version_is_refused_by_name(run_leat, tmp_path, word
         *(pytest.param(*row, marks=pytest.mark.long) for row in (("park", 1), ("modes", 0), ("clone", 1))),
     ],
 )
-def test_what_fails_on_one_rank_ends_the_blocks_of_all_and_the_training_is_the_same(profile, tmp_path, what, rank):  # noqa: F811
+def test_what_fails_on_one_rank_ends_the_blocks_of_all_and_the_training_is_the_same(profile, tmp_path, what, rank):
     """A rank that left a block alone would exchange the gradients of its training with those of the others' replayed steps. So it
     would if it counted its steps otherwise after they stood still for it, or if it saved in the middle of a block."""
     script = Path(__file__).with_name("profile_apart.py")
-    plain = subprocess.run(
-        torchrun(script, "none", "9", tmp_path / "saved", warm=True),
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    done, report = profile(None, "--time", "10s", command=torchrun(script, what, rank, tmp_path / "saved"))
+    plain = unprofiled([script, "none", 9, tmp_path / "saved"], ranks=2)
+    done, report = profile(None, "--time", "10s", program=[script, what, rank, tmp_path / "saved"], ranks=2)
     assert sorted(done.stdout.splitlines()) == sorted(plain.stdout.splitlines())
     assert "not every rank came" not in done.stderr
     modes = {run["mode"] for run in report["runs"]}
@@ -214,22 +209,21 @@ def test_what_fails_on_one_rank_ends_the_blocks_of_all_and_the_training_is_the_s
         assert "MemoryError('injected')" in done.stderr
 
 
-def test_metrics_that_cannot_be_written_any_more_do_not_cost_the_report(profile, tmp_path):  # noqa: F811
+def test_metrics_that_cannot_be_written_any_more_do_not_cost_the_report(profile, tmp_path):
     path = tmp_path / "metrics" / "leat.prom"
     path.parent.mkdir()
     code = ODD.read_text() + f"\nimport shutil, time; shutil.rmtree({str(path.parent)!r}); time.sleep(0.5)\n"
-    command = [sys.executable, "-c", code, "changing"]
-    done, report = profile(None, "--metrics", path, "--every", "100ms", command=command, status=None)
+    done, report = profile(None, "--metrics", path, "--every", "100ms", program=["-c", code, "changing"], status=None)
     assert done.returncode not in (0, 1)
     assert f"cannot write '{path}" in done.stderr
     assert report["ranks"][0]["steps"] == 30
 
 
-def test_metrics_are_there_however_short_the_script_is(profile, tmp_path):  # noqa: F811
+def test_metrics_are_there_however_short_the_script_is(profile, tmp_path):
     """Less than the five seconds between two of them; in one piece, and nothing else is left in the folder."""
     path = tmp_path / "metrics" / "leat.prom"
     path.parent.mkdir()
-    _, report = profile(None, "--metrics", path, command=[sys.executable, ODD, "changing"])
+    _, report = profile(None, "--metrics", path, program=[ODD, "changing"])
     rows = dict(line.rsplit(" ", 1) for line in path.read_text().splitlines() if not line.startswith("#"))
     step = float(rows["leat_profile_step_seconds"])
     assert step > 0

@@ -2,15 +2,12 @@
 where blocks of replayed steps lie between their own."""
 
 import re
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import SANITIZE
-from loading import torchrun
-from test_profile import parts, profile, unprofiled  # noqa: F401
+from loading import free_port
+from profiling import parts, unprofiled
 
 pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="the frameworks are not what a sanitizer is to look at")
 
@@ -19,12 +16,6 @@ torch = pytest.importorskip("torch")
 SCRIPT = Path(__file__).with_name("profile_frameworks.py")
 AHEAD = "the script takes batches ahead of the steps that they are for"
 ROW = "training steps in a row, and there were"
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return str(s.getsockname()[1])
 
 
 @pytest.mark.parametrize(
@@ -42,27 +33,22 @@ def free_port():
         pytest.param("fsdp", 2, None, marks=pytest.mark.long),
     ],
 )
-def test_a_framework_trains_as_without_us_and_its_steps_are_counted(profile, tmp_path, kind, batch, said):  # noqa: F811
+def test_a_framework_trains_as_without_us_and_its_steps_are_counted(profile, tmp_path, kind, batch, said):
     more = {"spawn": [free_port()], "trainer": [tmp_path / "out"]}.get(kind, [])
-    program = [SCRIPT, kind, *more]
-    command = [sys.executable, *program] if kind != "fsdp" else torchrun(*program)
-    plain = (
-        subprocess.run(torchrun(*program, warm=True), capture_output=True, text=True, check=True)
-        if kind == "fsdp"
-        else unprofiled(program)
-    )
+    start = {"program": [SCRIPT, kind, *more], "ranks": 2 if kind == "fsdp" else 1}
+    plain = unprofiled(**start)
     lines = [line for line in plain.stdout.splitlines() if line.startswith("[")]
     own = int(re.search(r"^steps (\d+)$", plain.stderr, flags=re.M).group(1))
     assert len(lines) == 1
 
-    done, report = profile(command=command)
+    done, report = profile(**start)
     assert lines[0] in done.stdout.splitlines()
     assert {rank["steps"] for rank in report["ranks"]} == {own}
     assert report["runs"][0]["batch"] == pytest.approx(batch, rel=0.05)
     assert report["runs"][0]["gpus"] == (2 if kind in ("spawn", "fsdp") else 1)
     parts(report)  # they add up
 
-    done, report = profile(None, "--time", "20s", command=command)
+    done, report = profile(None, "--time", "20s", **start)
     assert lines[0] in done.stdout.splitlines()
     assert report["runs"][0]["steps"] > 0
     if said:
@@ -73,9 +59,9 @@ def test_a_framework_trains_as_without_us_and_its_steps_are_counted(profile, tmp
 
 
 @pytest.mark.parametrize("kind", ["fsdp", pytest.param("fsdp1", marks=pytest.mark.long)])
-def test_what_fsdp_exchanges_is_known(profile, kind):  # noqa: F811
+def test_what_fsdp_exchanges_is_known(profile, kind):
     """Linear(16, 8) and Linear(8, 3) of floats: 544 and 108 bytes, which are padded for two ranks."""
-    done, report = profile(command=torchrun(SCRIPT, kind))
+    done, report = profile(program=[SCRIPT, kind], ranks=2)
     run = report["runs"][0]
     sizes = [144, 544] if kind == "fsdp" else [656]
     assert (sorted(run["bucket_bytes"]), run["buckets"], run["gradient_bytes"]) == (sizes, len(sizes), sum(sizes))

@@ -9,7 +9,7 @@ import types
 import pytest
 from conftest import SANITIZE
 from loading import SLOW, torchrun
-from test_profile import OBSERVER, profile  # noqa: F401
+from profiling import OBSERVER
 
 pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="test_profile.py has what is ours")
 
@@ -211,9 +211,9 @@ print("steps", steps, flush=True)
 """
 
 
-def test_ranks_that_do_not_exist_are_not_waited_for(profile):  # noqa: F811
+def test_ranks_that_do_not_exist_are_not_waited_for(profile):
     """As people try out a large job on one machine."""
-    done, report = profile(None, "--time", "5s", command=[sys.executable, "-W", "ignore", "-c", FAKE])
+    done, report = profile(None, "--time", "5s", program=["-c", FAKE])
     assert done.stdout == "steps 120\n"
     assert report["links"] == []
 

@@ -1,11 +1,7 @@
 """`leat profile` and scripts with several loaders: the numbers are of those that train."""
 
-import sys
-
 import pytest
 from conftest import BUILD, SANITIZE
-from loading import torchrun
-from test_profile import left_behind, profile  # noqa: F401
 
 pytest.importorskip("torch")
 
@@ -55,8 +51,8 @@ for workers in 0, 2:
 
 
 @pytest.mark.parametrize("gradients", [[], ["gradients"]])
-def test_a_loader_of_validation_is_not_taken_for_the_one_that_trains(profile, gradients):  # noqa: F811
-    done, report = profile(command=[sys.executable, "-c", HEAD + VALIDATES, *gradients])
+def test_a_loader_of_validation_is_not_taken_for_the_one_that_trains(profile, gradients):
+    done, report = profile(program=["-c", HEAD + VALIDATES, *gradients])
     run = report["runs"][0]
     assert (run["workers"], run["dataset_samples"], run["batch"]) == (2, 80, 2)
     said = [note for note in report["notes"] if "each beginning of an epoch" in note]
@@ -64,9 +60,9 @@ def test_a_loader_of_validation_is_not_taken_for_the_one_that_trains(profile, gr
     assert not any("loaders with" in note for note in report["notes"])
 
 
-def test_loaders_side_by_side_add_up(profile):  # noqa: F811
+def test_loaders_side_by_side_add_up(profile):
     """A step takes a batch of each: 2 samples of 4 ms and 4 of 1 ms. Sleeps are never shorter."""
-    done, report = profile(command=[sys.executable, "-c", HEAD + SIDE_BY_SIDE])
+    done, report = profile(program=["-c", HEAD + SIDE_BY_SIDE])
     run = report["runs"][0]
     assert run["fetch_s"] + run["prepare_s"] >= 0.012
     assert run["fetch_s"] + run["prepare_s"] <= run["step_s"][0]
@@ -74,8 +70,8 @@ def test_loaders_side_by_side_add_up(profile):  # noqa: F811
     assert run["parts_s"]["fetch"] + run["parts_s"]["prepare"] >= 0.011, done.stderr
 
 
-def test_a_loader_that_changes_is_said(profile):  # noqa: F811
-    _, report = profile(command=[sys.executable, "-c", HEAD + CHANGES])
+def test_a_loader_that_changes_is_said(profile):
+    _, report = profile(program=["-c", HEAD + CHANGES])
     assert any("loaders with 0 and with 2 workers" in note for note in report["notes"])
 
 
@@ -127,9 +123,9 @@ for _ in range(16 if kind == "last" else 2):
 """
 
 
-def test_a_dataset_is_not_asked_for_what_it_need_not_have(profile):  # noqa: F811
+def test_a_dataset_is_not_asked_for_what_it_need_not_have(profile):
     """One whose __getattr__ raises, one whose parts are an iterator, and a transform that is the script's own where it looks."""
-    done, report = profile(command=[sys.executable, "-c", HEAD + TOUCHY])
+    done, report = profile(program=["-c", HEAD + TOUCHY])
     assert float(done.stdout) == 60 * 4 + 4 * sum(range(100))
     assert report["runs"][0]["steps"] > 60
 
@@ -138,8 +134,8 @@ def test_a_dataset_is_not_asked_for_what_it_need_not_have(profile):  # noqa: F81
     ("kind", "samples", "size"),
     [("pictures", 20, 20 * 3 * 64 * 4 + 40 * 16), ("time", 20, 100 * 20 * 2 * 4), ("texts", 20, 0), ("last", 12, 0)],
 )
-def test_a_batch_has_as_many_samples_as_the_loader_puts_together(profile, kind, samples, size):  # noqa: F811
-    _, report = profile(command=[sys.executable, "-c", HEAD + BATCHES, kind])
+def test_a_batch_has_as_many_samples_as_the_loader_puts_together(profile, kind, samples, size):
+    _, report = profile(program=["-c", HEAD + BATCHES, kind])
     assert report["runs"][0]["batch"] == pytest.approx(samples, abs=0.2)
     assert kind == "last" or report["runs"][0]["batch_bytes"] == pytest.approx(size, rel=0.05)
 
@@ -155,9 +151,9 @@ print(watch.steps, watch.wait_s > 40 * 0.008, watch.total_s > watch.wait_s)
 
 
 @pytest.mark.skipif(bool(SANITIZE), reason="the script's Python would need the sanitizer's runtime")
-def test_a_watched_loader_is_followed_as_it_is_without(profile):  # noqa: F811
+def test_a_watched_loader_is_followed_as_it_is_without(profile):
     """It says of itself what it says elsewhere, and the report still tells fetching from preparing."""
-    done, report = profile(command=[sys.executable, "-c", HEAD + WATCHED])
+    done, report = profile(program=["-c", HEAD + WATCHED])
     assert done.stdout == "40 True True\n"
     assert report["runs"][0]["fetch_s"] >= 0.008
     assert "leat: fetch: " in done.stderr
@@ -175,10 +171,10 @@ torch.distributed.destroy_process_group()
 """
 
 
-def test_a_batch_takes_what_it_takes_on_the_rank_that_the_others_wait_for(profile, tmp_path):  # noqa: F811
+def test_a_batch_takes_what_it_takes_on_the_rank_that_the_others_wait_for(profile, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(HEAD + RANKS)
-    done, report = profile(command=torchrun(script))
+    done, report = profile(program=[script], ranks=2)
     run = report["runs"][0]
     assert run["fetch_s"] >= 0.02, done.stderr  # 2 samples of 10 ms; rank 0 takes a tenth of it
     assert run["fetch_s"] + run["prepare_s"] <= 2 * run["step_s"][0]
@@ -191,8 +187,8 @@ for batch in DataLoader(Rows(600, 0.002), batch_size=2, num_workers=2):
 """
 
 
-def test_one_epoch_that_waits_for_its_workers_counts(profile):  # noqa: F811
+def test_one_epoch_that_waits_for_its_workers_counts(profile):
     """A queue says that a batch is there as soon as a worker sends it: no batch may ever seem to be missing."""
-    done, report = profile(command=[sys.executable, "-c", HEAD + ONE_EPOCH])
+    done, report = profile(program=["-c", HEAD + ONE_EPOCH])
     assert report is not None, done.stderr
     assert report["runs"][0]["steps"] >= 250

@@ -4,16 +4,14 @@ import copy
 import json
 import re
 import subprocess
-import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
-from loading import SLOW
+from loading import SLOW, warm_python
+from profiling import TRAIN
 
 pytest.importorskip("torch")
 
-TRAIN = Path(__file__).with_name("profile_train.py")
 HOSTILE = "</title><script>alert(1)</script> & \"'><img src=x onerror=alert(2)>"
 
 
@@ -34,7 +32,7 @@ def made(leat_bin, tmp_path_factory):
     # Workers that are far slower than the training: else, on a busy machine, they are ahead of it all the time, there is not enough
     # data for a verdict, and no report is written.
     wish = json.dumps({"read": 0.03, "transform": 0.001, "workers": 2, "steps": 60})
-    command = [leat_bin, "profile", *files, "--", sys.executable, TRAIN, wish, HOSTILE]
+    command = [leat_bin, "profile", *files, "--", *warm_python(TRAIN, wish, HOSTILE)]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120 * SLOW)
     assert done.returncode == 0, done.stderr
     assert (folder / "r.html").exists(), done.stderr

@@ -3,11 +3,10 @@ that asks a bucket itself."""
 
 import os
 import random
-import sys
 
 import pytest
 from conftest import BUILD
-from test_profile import parts, profile  # noqa: F401
+from profiling import parts
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(
@@ -60,11 +59,11 @@ def objects(bucket_dir):
     return folder
 
 
-def test_leats_loader_tells_what_came_from_the_bucket_and_how_fast(profile, serve, objects, run_leat, runtime):  # noqa: F811
+def test_leats_loader_tells_what_came_from_the_bucket_and_how_fast(profile, serve, objects, run_leat, runtime):
     run_leat("pack", objects, objects.parent / "packed", "--chunk-size", "1MB", status=0)
     server = serve(objects.parent.parent, "--bandwidth", "3MB/s")
-    command = [sys.executable, "-c", MODEL + LEAT + TRAIN, "s3://bucket/packed", BUILD / "python"]
-    done, report = profile(None, "--time", "5s", command=command, env=runtime.env | server.s3_env())
+    program = ["-c", MODEL + LEAT + TRAIN, "s3://bucket/packed", BUILD / "python"]
+    done, report = profile(None, "--time", "5s", program=program, env=runtime.env | server.s3_env())
     run = report["runs"][0]
     assert done.stdout == "done\n"
     assert "leat.Loader's own account" in done.stderr
@@ -78,18 +77,18 @@ def test_leats_loader_tells_what_came_from_the_bucket_and_how_fast(profile, serv
         assert 1e6 < run["bucket_rate"] < 4e6
 
 
-def test_a_script_need_not_keep_its_loader(profile, objects, run_leat, runtime):  # noqa: F811
+def test_a_script_need_not_keep_its_loader(profile, objects, run_leat, runtime):
     """As in `for batch in leat.Loader(…)`: the iterator is all that there is."""
     run_leat("pack", objects, objects.parent / "packed", "--chunk-size", "1MB", status=0)
     script = MODEL + LEAT + "batches = iter(batches)" + TRAIN
-    command = [sys.executable, "-c", script, objects.parent / "packed", BUILD / "python"]
-    done, report = profile(command=command, env=runtime.env)
+    program = ["-c", script, objects.parent / "packed", BUILD / "python"]
+    done, report = profile(program=program, env=runtime.env)
     assert done.stdout == "done\n" and report["runs"][0]["steps"] > 0
 
 
-def test_what_a_dataset_gets_through_sockets_of_its_own_is_counted(profile, serve, objects):  # noqa: F811
+def test_what_a_dataset_gets_through_sockets_of_its_own_is_counted(profile, serve, objects):
     server = serve(objects.parent.parent, "--anonymous", "--latency", "3ms")
-    done, report = profile(command=[sys.executable, "-c", MODEL + OWN + TRAIN, f"{server.url}/bucket/raw"])
+    done, report = profile(program=["-c", MODEL + OWN + TRAIN, f"{server.url}/bucket/raw"])
     run = report["runs"][0]
     assert done.stdout == "done\n"
     assert run["bucket_read_bytes"] == pytest.approx(SIZE * BATCH, rel=0.1)

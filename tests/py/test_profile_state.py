@@ -2,25 +2,17 @@
 of no module, averages of weights, copies and files of them that it makes in the middle of a block."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import SANITIZE
-from loading import torchrun
-from test_profile import profile  # noqa: F401
+from profiling import unprofiled
 
 pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="nothing of ours runs in the ranks")
 
 torch = pytest.importorskip("torch")
 
 STATE = Path(__file__).with_name("profile_state.py")
-
-
-def command_of(kind, ranks, path):
-    return torchrun(STATE, kind, path) if ranks > 1 else [sys.executable, STATE, kind, path]
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +22,8 @@ def plain(tmp_path_factory):
 
     def run(ranks):
         if ranks not in found:
-            env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-            command = command_of("plain", ranks, tmp_path_factory.mktemp("plain") / "weights")
-            done = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, check=True)
-            found[ranks] = json.loads(done.stdout)
+            path = tmp_path_factory.mktemp("plain") / "weights"
+            found[ranks] = json.loads(unprofiled([STATE, "plain", path], ranks).stdout)
         return found[ranks]
 
     return run
@@ -47,8 +37,8 @@ def plain(tmp_path_factory):
         *(pytest.param(kind, ranks, marks=pytest.mark.long) for kind in ("save", "deep") for ranks in (1, 2)),
     ],
 )
-def test_what_a_script_keeps_is_what_it_would_have_kept(profile, plain, tmp_path, kind, ranks):  # noqa: F811
-    done, report = profile(None, "--time", "1min", command=command_of(kind, ranks, tmp_path / "weights"))
+def test_what_a_script_keeps_is_what_it_would_have_kept(profile, plain, tmp_path, kind, ranks):
+    done, report = profile(None, "--time", "1min", program=[STATE, kind, tmp_path / "weights"], ranks=ranks)
     said, alone = json.loads(done.stdout), plain(ranks)
     assert {run["mode"] for run in report["runs"]} >= {"observed", "synthetic", "cached"}
     for name in ("weights", "average", "seen"):
@@ -57,9 +47,9 @@ def test_what_a_script_keeps_is_what_it_would_have_kept(profile, plain, tmp_path
     assert {step: digest for step, digest in said["kept"].items() if alone["kept"][step] != digest} == {}
 
 
-def test_a_forked_process_keeps_what_it_has(profile, plain, tmp_path):  # noqa: F811
+def test_a_forked_process_keeps_what_it_has(profile, plain, tmp_path):
     """It has the parent's block too, but is not in it: with a GPU, putting anything back there would end it."""
-    done, report = profile(None, "--time", "1min", command=command_of("fork", 1, tmp_path / "weights"))
+    done, report = profile(None, "--time", "1min", program=[STATE, "fork", tmp_path / "weights"])
     assert "synthetic" in {run["mode"] for run in report["runs"]}
     said = json.loads(done.stdout)
     assert said["read"] == 0
@@ -77,8 +67,8 @@ def test_a_forked_process_keeps_what_it_has(profile, plain, tmp_path):  # noqa: 
         ("rates", "the script sets its learning rates by a count of its own"),
     ],
 )
-def test_what_cannot_be_put_back_is_said(profile, plain, tmp_path, kind, words):  # noqa: F811
-    done, report = profile(None, "--time", "1min", command=command_of(kind, 1, tmp_path / "weights"))
+def test_what_cannot_be_put_back_is_said(profile, plain, tmp_path, kind, words):
+    done, report = profile(None, "--time", "1min", program=[STATE, kind, tmp_path / "weights"])
     assert sum(words in note for note in report["notes"]) == 1
     said = json.loads(done.stdout)
     if kind != "rates":

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 
 import pytest
 from test_whatif import RUN
@@ -65,7 +64,7 @@ def test_a_script_whose_loader_is_not_seen_is_not_said_to_wait_for_nothing(show)
     assert show(**known).startswith("nothing holds this training up: it computes for 100.0 % of the step")
 
 
-def test_steps_that_do_not_count_are_not_said_to_be_missing(run_leat, tmp_path):
+def test_steps_that_do_not_count_are_not_said_to_be_missing(profile):
     code = """
 import torch
 net = torch.nn.Linear(4, 2)
@@ -75,7 +74,7 @@ for x in torch.utils.data.DataLoader(torch.ones(24, 4), batch_size=2):
     optimizer.step()
 """
     pytest.importorskip("torch")
-    done = run_leat("profile", "-o", tmp_path / "r.json", "--", sys.executable, "-c", code, status=0)
+    done, _ = profile(program=["-c", code])
     assert "leat: not enough data: 10 of 12 training steps count, 20 are needed" in done.stderr
 
 
@@ -102,6 +101,6 @@ def test_one_is_one_worker(show):
     assert "more than 1 worker wait" in show(workers=1, parts_s=PARTS)
 
 
-def test_a_script_without_steps_is_told_what_a_step_is(run_leat, tmp_path):
-    done = run_leat("profile", "-o", tmp_path / "r.json", "--", sys.executable, "-c", "pass", status=0)
+def test_a_script_without_steps_is_told_what_a_step_is(profile):
+    done, _ = profile(program=["-c", "pass"], fresh=True)
     assert "0 training steps were seen, 20 are needed (a step goes from one batch to the next" in done.stderr

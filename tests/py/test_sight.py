@@ -40,14 +40,14 @@ def leat(run_leat, runtime):
 
 @pytest.fixture
 def bucket(serve, images, bucket_dir, monkeypatch):
-    """The images in a bucket of the given manners; its address."""
+    """The images in a bucket of the given manners; its address, and the server."""
 
     def start(*options):
         shutil.copytree(images.path, bucket_dir / "bucket" / "train")
         server = serve(bucket_dir, *options)
         for name, value in server.s3_env().items():
             monkeypatch.setenv(name, value)
-        return "s3://bucket/train"
+        return "s3://bucket/train", server
 
     return start
 
@@ -99,7 +99,7 @@ def only(series, **labels):
 
 
 def test_metrics_are_the_numbers_that_loaders_and_agents_have(lt, leat, bucket, images, tmp_path):
-    url = bucket()
+    url, _ = bucket()
     loader = lt.Loader(url, batch_size=8, fields=fields(lt), metrics="127.0.0.1:0", name='tr"ain', as_numpy=True)
     other = lt.Loader(str(images.path), batch_size=8, fields=fields(lt), rank=0, world_size=1, as_numpy=True)
     seen = sum(len(batch[1]) for batch in loader)
@@ -137,7 +137,9 @@ def test_metrics_are_the_numbers_that_loaders_and_agents_have(lt, leat, bucket, 
 
 
 def test_a_wait_is_seen_before_it_ends_and_a_jump_is_the_same_loader(lt, leat, bucket):
-    loader = lt.Loader(bucket("--latency", "800ms"), batch_size=8, fields=fields(lt), metrics="0", as_numpy=True)
+    url, server = bucket()
+    loader = lt.Loader(url, batch_size=8, fields=fields(lt), metrics="0", as_numpy=True)
+    server.process.send_signal(signal.SIGSTOP)
     reading = threading.Thread(target=lambda: next(iter(loader)))
     reading.start()
 
@@ -150,6 +152,7 @@ def test_a_wait_is_seen_before_it_ends_and_a_jump_is_the_same_loader(lt, leat, b
     seconds = only(scrape(agent["metrics"])["leat_wait_seconds_total"], cause="fetch")
     assert seconds > 0.3
     assert agent["loaders"][0]["waiting_s"] > 0.3
+    server.process.send_signal(signal.SIGCONT)
     reading.join()
     first = about(leat)[0]["loaders"][0]
     loader.set_epoch(5)
@@ -195,17 +198,17 @@ def test_address_that_is_none_is_an_error_at_once(lt, leat, images, address):
 def test_top_once_tells_rates(lt, leat, images):
     loader = lt.Loader(str(images.path), batch_size=8, fields=fields(lt), name="train", as_numpy=True)
     top = subprocess.Popen(
-        [os.environ["LEAT_AGENT"], "top", "--once", "--json", "--every", "2s"], stdout=subprocess.PIPE, text=True
+        [os.environ["LEAT_AGENT"], "top", "--once", "--json", "--every", "500ms"], stdout=subprocess.PIPE, text=True
     )
-    began, taken = time.monotonic(), 0
+    taken = 0
     while top.poll() is None:
         taken += sum(len(batch[1]) for batch in loader)
-    took = time.monotonic() - began
     agent = json.loads(top.stdout.read())
     (one,) = agent["loaders"]
-    assert agent["seconds"] == pytest.approx(2, abs=0.5 * SLOW)
-    assert 0 < one["per_second"]["samples"] * agent["seconds"] <= taken
-    assert one["per_second"]["samples"] > 0.2 * taken / took / SLOW
+    assert agent["seconds"] > 0.49
+    between = one["per_second"]["samples"] * agent["seconds"]
+    assert 0 < between <= taken
+    assert between / 8 == pytest.approx(round(between / 8), abs=0.05)  # whole batches
     assert set(one["per_second"]["wait_by_cause_s"]) == CAUSES
     assert 0 < agent["per_second"]["threads_busy_s"] <= agent["threads"]
     lines = leat("top", "--once", "--every", "100ms", status=0).stdout.splitlines()
@@ -230,7 +233,7 @@ class Terminal:
     def resize(self, rows, columns):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def read(self, until, timeout=30):
+    def read(self, until, timeout=60):
         """Until a text comes; what came since the last call."""
         deadline, fresh = time.monotonic() + timeout * SLOW, ""
         while not until(fresh):
@@ -259,8 +262,8 @@ def test_top_on_a_terminal_draws_over_itself_and_leaves_it_as_it_was(lt, leat_bi
     assert max(map(len, lines)) <= 40
     assert "lines more" in lines[-1]
     top.process.send_signal(signal.SIGINT)
-    assert top.read(lambda text: text.endswith("\033[?25h\033[?1049l"), 5).endswith("\033[?25h\033[?1049l")
-    assert top.process.wait(5 * SLOW) == 0
+    assert top.read(lambda text: text.endswith("\033[?25h\033[?1049l")).endswith("\033[?25h\033[?1049l")
+    assert top.process.wait(60 * SLOW) == 0
     os.close(top.master)
     loader.close()
 
@@ -336,7 +339,7 @@ def check_trace(trace):
 
 
 def test_trace_tells_what_was_done_once_each(lt, leat, bucket, images, tmp_path):
-    url = bucket("--latency", "30ms")
+    url, _ = bucket("--latency", "30ms")
     loader = lt.Loader(url, batch_size=8, fields=fields(lt), name="train", threads=2, as_numpy=True)
     batches = sum(1 for _ in loader)
     stats = loader.stats()

@@ -158,11 +158,6 @@ def slowly(sample):
     return sample
 
 
-def very_slowly(sample):
-    time.sleep(0.2)
-    return sample
-
-
 def uneven(sample):
     _, i = sample
     return numpy.zeros(int(i) % 2 + 1), i

@@ -1,13 +1,14 @@
 """Programs in a Python that has imported torch already: importing it takes seconds of a core, and hundreds of tests start one.
 
     warm.py serve SOCKET            imports it, and forks for every program; ends with its standard input
-    warm.py run SOCKET SCRIPT ARG…  runs `python SCRIPT ARG…` there, as this process: its files, folder, environment, exit status,
-                                    signals. SCRIPT may be -c CODE or -m MODULE, as for Python.
+    warm.py run SOCKET SCRIPT ARG…  runs `python SCRIPT ARG…` there, as this process: its files, folder, environment, network, exit
+                                    status, signals. SCRIPT may be -c CODE or -m MODULE, as for Python.
 
 What looks at how Python starts, or at which process is whose child, needs one of its own.
 """
 
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -24,7 +25,8 @@ def run(path, argv):
     server = socket.socket(socket.AF_UNIX)
     server.connect(path)
     order = json.dumps({"argv": argv, "env": dict(os.environ), "folder": os.getcwd()}).encode()
-    socket.send_fds(server, [len(order).to_bytes(8, "big")], [0, 1, 2])
+    network = os.open("/proc/self/ns/net", os.O_RDONLY)
+    socket.send_fds(server, [len(order).to_bytes(8, "big")], [0, 1, 2, network])
     server.sendall(order)
     answers = server.makefile()
     pid = int(answers.readline())
@@ -37,6 +39,14 @@ def run(path, argv):
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
+
+
+def enter(network):
+    """Goes into this network namespace, where it is another than ours."""
+    if not os.path.samestat(os.fstat(network), os.stat("/proc/self/ns/net")):
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(network, 0):
+            raise OSError(ctypes.get_errno(), "setns")
 
 
 class Server:
@@ -59,7 +69,7 @@ class Server:
 
     def accept(self):
         connection, _ = self.listener.accept()
-        size, files, _, _ = socket.recv_fds(connection, 8, 3)
+        size, (*files, network), _, _ = socket.recv_fds(connection, 8, 4)
         with connection.makefile("rb") as reader:
             order = json.loads(reader.read(int.from_bytes(size, "big")))
         pid = os.fork()
@@ -71,9 +81,10 @@ class Server:
                 other.close()
                 os.close(end)
             os.setsid()
+            enter(network)
             for number, file in enumerate(files):
                 os.dup2(file, number)
-        for file in files:
+        for file in (*files, network):
             os.close(file)
         if pid == 0:
             return order
@@ -120,6 +131,7 @@ def become(order):
     argv, env = order["argv"], order["env"]
     os.environ.clear()
     os.environ.update(env)
+    sys.executable = env.get("WARM_EXECUTABLE", sys.executable)  # what a program starts to have another Python
     os.chdir(order["folder"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     import numpy
@@ -127,7 +139,10 @@ def become(order):
     numpy.random.seed()
     kind = argv[0] if argv[0] in ("-c", "-m") else ""
     first = "" if kind == "-c" else order["folder"] if kind == "-m" else os.path.dirname(os.path.abspath(argv[0]))
-    sys.path[:1] = [first, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:1] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    with contextlib.suppress(ModuleNotFoundError):
+        import sitecustomize  # noqa: F401  # as a Python that starts does: `leat profile` follows programs from there
+    sys.path.insert(0, first)
     return kind, argv
 
 

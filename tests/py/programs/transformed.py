@@ -18,7 +18,7 @@ def negative(sample):
 def main(url):
     dist.init_process_group("gloo")
     fields = {"x": leat.image("png").resize((8, 8)), "i": leat.index()}
-    settings = {"fields": fields, "global_batch_size": 16, "transform": negative, "transform_workers": 2, "seed": 1}
+    settings = {"fields": fields, "global_batch_size": 16, "transform": negative, "transform_workers": 1, "seed": 1}
     seen = []
     with leat.Loader(url, **settings) as loader:
         for n, (x, i, r) in enumerate(loader):

@@ -282,16 +282,20 @@ class Network:
             self.inside(i, "link", "set", "eth0", "up")
             self.inside(i, "link", "set", "lo", "up")
 
-    def run(self, *args):
+    def run(self, *args, before=()):
         try:
-            subprocess.run(["ip", *args], check=True, capture_output=True, text=True)
+            subprocess.run([*before, "ip", *args], check=True, capture_output=True, text=True)
         except FileNotFoundError:
             raise NoNetwork("ip is not installed (Debian's iproute2)") from None
         except subprocess.CalledProcessError as error:
             raise NoNetwork(f"ip {' '.join(args)}: {error.stderr.strip()}") from None
 
+    def entered(self, i):
+        """What runs a command there. `ip netns exec` needs mounts of its own, too."""
+        return ["nsenter", f"--net=/run/netns/{self.names[i]}"]
+
     def inside(self, i, *args):
-        self.run("-n", self.names[i], *args)
+        self.run(*args, before=self.entered(i))
 
     def outer(self, i):
         return f"lv{self.tag}{i}"
@@ -313,8 +317,7 @@ class Network:
         self.filter(i, "delete table ip box")
 
     def filter(self, i, rules):
-        command = ["nsenter", f"--net=/run/netns/{self.names[i]}", "nft", rules]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        done = subprocess.run([*self.entered(i), "nft", rules], check=False, capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"nftables do not work here: {done.stderr.strip()}")
 

@@ -98,6 +98,17 @@ def possible(leat_bin, tmp_path_factory):
             pytest.skip(f"mounts are not possible here: {tried.stderr.strip()}")
 
 
+OWN_MOUNTS = ["unshare", "-m", "--propagation", "private"]
+
+
+@pytest.fixture(scope="session")
+def own_mounts():
+    """Skips where a process cannot have mounts of its own, as where the root is no mount point."""
+    tried = subprocess.run([*OWN_MOUNTS, "true"], check=False, capture_output=True, text=True)
+    if tried.returncode:
+        pytest.skip(f"a process cannot have mounts of its own here: {tried.stderr.strip()}")
+
+
 @pytest.fixture
 def mount(possible, leat_bin, clean_env, tmp_path):
     """mount(dataset, *options) -> Mount. All of them are unmounted when the test ends."""
@@ -451,7 +462,8 @@ def test_unmounting_ends_the_process(mount, packed):
 
 
 @pytest.mark.skipif(not shutil.which("fusermount3"), reason="fusermount3 is what unmounts after kill -9")
-def test_nothing_stays_mounted_after_kill_9(mount, packed):
+def test_nothing_stays_mounted_after_kill_9(mount, own_mounts, packed):
+    """fusermount3 looks at the mounts from a namespace of its own."""
     there = mount(packed)
     there.process.kill()
     there.process.wait()
@@ -574,17 +586,11 @@ $nobody fusermount3 -u mnt
 """
 
 
-OWN_MOUNTS = ["unshare", "-m", "--propagation", "private"]
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 @pytest.mark.skipif(not shutil.which("fusermount3"), reason="users mount with fusermount3 (Debian: fuse3)")
 @pytest.mark.parametrize(("conf", "option"), [("", ""), ("", "--allow-other"), ("conf", "--allow-other")])
-def test_a_user_who_is_not_root_can_mount(possible, leat_bin, packed, source, conf, option):
+def test_a_user_who_is_not_root_can_mount(possible, own_mounts, leat_bin, packed, source, conf, option):
     """In mounts of its own, with the device as other machines have it: mode 0666."""
-    tried = subprocess.run([*OWN_MOUNTS, "true"], check=False, capture_output=True, text=True)
-    if tried.returncode:
-        pytest.skip(f"no mounts of its own here: {tried.stderr.strip()}")
     with tempfile.TemporaryDirectory(prefix="leat-u-", dir="/tmp") as folder:
         here = Path(folder)
         shutil.copy(leat_bin, here / "leat")

@@ -15,6 +15,7 @@ reads, too, is one from there. The arithmetic counts for each chunk the machines
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -144,13 +145,16 @@ def main():
     if options.rank:
         rank(*options.rank)
         return
-    from machines import Network, netns_possible
+    from machines import Network, NoNetwork
 
     build = Path(options.build)
     total = options.mb * 1e6
     rows, shown = [], []
     most = max(map(int, options.machines.split(",")))
-    network = Network(most) if most > 1 and netns_possible() else None
+    network = None
+    if most > 1:
+        with contextlib.suppress(NoNetwork):
+            network = Network(most)
     try:
         with scratch(3 * total) as folder:
             dataset = make_data(build, folder, total, SAMPLE, "--chunk-size", str(CHUNK)) / "data" / "set"

@@ -1,5 +1,5 @@
 """Machines of a job for tests: each has a runtime folder, and so an agent, of its own, on the loopback or in a network
-namespace."""
+namespace. Also the dataset that they read, and checks of what they got."""
 
 import contextlib
 import http.server
@@ -10,7 +10,6 @@ import shutil
 import signal
 import ssl
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -18,13 +17,59 @@ from pathlib import Path
 
 import pytest
 from conftest import assert_no_report
-from loading import PRELOAD, PYTHON_BUILD, SLOW, Runtime, free_port, rank_env, warm_python
+from loading import PRELOAD, PYTHON_BUILD, SLOW, Runtime, free_port, make_blobs, pack, rank_env, warm_python
 
 PROGRAM = Path(__file__).parent / "programs" / "machine_rank.py"
 
 
+@pytest.fixture(scope="session")
+def job_data(leat_bin, tmp_path_factory):
+    """240 samples in about 60 chunks, in a folder to be served; nobody changes it. `bytes` is its size in the bucket."""
+    folder = tmp_path_factory.mktemp("job")
+    known = make_blobs(folder / "files", 240, sizes=(15000, 17000))
+    (folder / "served" / "bucket").mkdir(parents=True)
+    data = pack(leat_bin, folder / "files", folder / "served" / "bucket" / "ds", "--chunk-size", "64KiB", known=known)
+    data.bytes = sum(p.stat().st_size for p in data.path.rglob("*") if p.is_file())
+    data.served = folder / "served"
+    return data
+
+
+@pytest.fixture
+def bucket(job_data, serve):
+    """bucket(*options): the dataset behind a server that counts; (url, environment, server, dataset)."""
+
+    def start(*options):
+        server = serve(job_data.served, *options)
+        return "s3://bucket/ds", server.s3_env(), server, job_data
+
+    return start
+
+
+def keys_of(lines, epoch=None):
+    return [k for line in lines if "keys" in line and epoch in (None, line["epoch"]) for k in line["keys"]]
+
+
+def check_lengths(lines, packed):
+    for line in lines:
+        assert all(n == len(packed.known[k]) for k, n in zip(line.get("keys", ()), line.get("sums", ())))
+
+
+def check_epochs(lines, packed, epochs=1):
+    """By machines that read together: every sample of every epoch once, and as long as it was."""
+    for epoch in range(epochs):
+        assert sorted(k for each in lines for k in keys_of(each, epoch)) == sorted(packed.known), f"epoch {epoch}"
+    for each in lines:
+        check_lengths(each, packed)
+
+
+def jobs_of(run_leat, runtime):
+    """What `leat job` says of a machine."""
+    done = run_leat("job", "--json", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def launched(runtime):
-    """The environment of a machine's torchrun, on the loopback."""
+    """The environment of a machine's ranks, on the loopback."""
     env = {
         **runtime.env,
         "PYTHONPATH": str(PYTHON_BUILD / "python"),
@@ -47,28 +92,19 @@ class Machines:
             folder = tempfile.mkdtemp(prefix="leat-m-", dir="/tmp")
             self.runtimes.append(Runtime(folder, {**base.env, "LEAT_RUNTIME_DIR": folder, "LEAT_LINGER": "20s"}))
 
+    def inside(self, i):
+        """What puts a program of programs/ into the machine's namespace (programs/namespace.py)."""
+        return {"NETNS": self.netns[i]} if self.netns else {}
+
     def start(self, job, env=None, master="127.0.0.1", more=None):
         """A rank on each machine; their processes."""
         port = free_port()
         world = len(self.runtimes)
         ranks = []
         for r, runtime in enumerate(self.runtimes):
-            full = {
-                **runtime.env,
-                **rank_env(r, world, 0, 1, port),
-                "MASTER_ADDR": master,
-                "PYTHONPATH": str(PYTHON_BUILD / "python"),
-                **(env or {}),
-                **(more[r] if more else {}),
-            }
-            if PRELOAD:
-                full["LD_PRELOAD"] = PRELOAD
-                full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
-            command = [PROGRAM, json.dumps(job)]
-            if self.netns:
-                command = ["ip", "netns", "exec", self.netns[r], sys.executable, *command]
-            else:
-                command = warm_python(*command)
+            full = {**launched(runtime), **rank_env(r, world, 0, 1, port), "MASTER_ADDR": master, **self.inside(r)}
+            full |= {**(env or {}), **(more[r] if more else {})}
+            command = warm_python(PROGRAM, json.dumps(job))
             ranks.append(subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return ranks
 
@@ -117,10 +153,6 @@ def finish(process, timeout=90, status=0):
     assert_no_report("a rank", process.returncode, stderr)
     assert process.returncode == status, f"exit status {process.returncode}\n{out[-1000:]}\n{stderr[-3000:]}"
     return [json.loads(line) for line in out.splitlines()], stderr
-
-
-def keys_of(lines, epoch=None):
-    return [k for line in lines if "keys" in line and epoch in (None, line["epoch"]) for k in line["keys"]]
 
 
 @pytest.fixture
@@ -216,14 +248,8 @@ def wait_for_lines(process, n, timeout=60):
     return lines
 
 
-def netns_possible():
-    if os.geteuid() != 0 or not shutil.which("ip"):
-        return False
-    name = f"leat-try-{os.getpid()}"
-    ok = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode == 0
-    if ok:
-        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-    return ok
+class NoNetwork(Exception):
+    """Why this machine has no network namespaces for us."""
 
 
 class Network:
@@ -235,6 +261,14 @@ class Network:
         self.net = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
         self.bridge = f"lb{self.tag}"
         self.host = f"{self.net}.254"
+        try:
+            self.set_up(n)
+        except NoNetwork:
+            with contextlib.suppress(FileNotFoundError):
+                self.close()
+            raise
+
+    def set_up(self, n):
         self.run("link", "add", self.bridge, "type", "bridge")
         self.run("addr", "add", f"{self.host}/24", "dev", self.bridge)
         self.run("link", "set", self.bridge, "up")
@@ -248,11 +282,20 @@ class Network:
             self.inside(i, "link", "set", "eth0", "up")
             self.inside(i, "link", "set", "lo", "up")
 
-    def run(self, *args):
-        subprocess.run(["ip", *args], check=True, capture_output=True)
+    def run(self, *args, before=()):
+        try:
+            subprocess.run([*before, "ip", *args], check=True, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise NoNetwork("ip is not installed (Debian's iproute2)") from None
+        except subprocess.CalledProcessError as error:
+            raise NoNetwork(f"ip {' '.join(args)}: {error.stderr.strip()}") from None
+
+    def entered(self, i):
+        """What runs a command there. `ip netns exec` needs mounts of its own, too."""
+        return ["nsenter", f"--net=/run/netns/{self.names[i]}"]
 
     def inside(self, i, *args):
-        self.run("-n", self.names[i], *args)
+        self.run(*args, before=self.entered(i))
 
     def outer(self, i):
         return f"lv{self.tag}{i}"
@@ -264,6 +307,19 @@ class Network:
         """The two no longer reach each other; both still reach the host."""
         for a, b in ((i, other), (other, i)):
             self.inside(a, "route", "add", "blackhole", f"{self.address(b)}/32")
+
+    def drop(self, i, what, hook="output"):
+        """Machine i no longer sends, or lets in, packets that `what` describes to nftables."""
+        chain = f"add table ip box; add chain ip box c {{ type filter hook {hook} priority 0; }}"
+        self.filter(i, f"{chain}; add rule ip box c {what} drop")
+
+    def drop_nothing(self, i):
+        self.filter(i, "delete table ip box")
+
+    def filter(self, i, rules):
+        done = subprocess.run([*self.entered(i), "nft", rules], check=False, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"nftables do not work here: {done.stderr.strip()}")
 
     def heal(self, i, other):
         for a, b in ((i, other), (other, i)):
@@ -278,13 +334,14 @@ class Network:
 
 @pytest.fixture
 def network():
-    """network(2) -> Network; skipped where namespaces are not permitted."""
-    if not netns_possible():
-        pytest.skip("network namespaces need root and a kernel that lets it make them")
+    """network(2) -> Network; skipped where the machine does not allow one."""
     made = []
 
     def make(n):
-        made.append(Network(n))
+        try:
+            made.append(Network(n))
+        except NoNetwork as why:
+            pytest.skip(f"no network namespaces here: {why}")
         return made[-1]
 
     yield make

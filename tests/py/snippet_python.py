@@ -1,23 +1,19 @@
-"""The interpreters of pages: snippet_python.py SOCKET. Each connection is one page, in a process of its own.
+"""The interpreter of a page. Blocks come in, one JSON object per line; "done" or "failed" goes out.
 
-Blocks come in, one JSON object per line; "done" or "failed" goes out. What a block prints, and the traceback of one that
-fails, goes to the files that the object names. Pages are forked from here, so that torch is imported once for all of them.
+What a block prints, and the traceback of one that fails, goes to the files that the object names.
 """
 
-import contextlib
 import json
 import os
-import signal
-import socket
 import sys
 import traceback
 
 
-def run(conversation):
-    """The blocks of one page, in one namespace."""
+def run(orders, answers):
+    """The blocks of a page, in one namespace."""
     names = {"__name__": "__main__"}
-    print(os.getpid(), file=conversation, flush=True)
-    for line in conversation:
+    print(os.getpid(), file=answers, flush=True)
+    for line in orders:
         order = json.loads(line)
         for name, number in (("out", 1), ("err", 2)):
             out = os.open(order[name], os.O_WRONLY | os.O_CREAT, 0o600)
@@ -36,27 +32,7 @@ def run(conversation):
             traceback.print_exc()
             answer = "failed"
         sys.stdout.flush()
-        print(answer, file=conversation, flush=True)
+        print(answer, file=answers, flush=True)
 
 
-def main():
-    with contextlib.suppress(ImportError):  # pages see numpy arrays then
-        import torch  # noqa: F401
-    import numpy  # noqa: F401
-
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(sys.argv[1])
-    listener.listen()
-    while True:
-        connection, _ = listener.accept()
-        if os.fork() == 0:
-            listener.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.setsid()
-            run(connection.makefile("rw"))
-            return
-        connection.close()
-
-
-main()
+run(os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w"))

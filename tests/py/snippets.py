@@ -27,9 +27,11 @@ goes to standard error (warnings that a wait takes long, progress) is not compar
 """
 
 import ast
+import contextlib
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import socket
@@ -38,6 +40,8 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from loading import warm_python
 
 BLOCK = re.compile(
     r"^<!-- hidden (?P<hidden>sh|python)\n(?P<prepare>.*?)^-->$"
@@ -210,40 +214,38 @@ class Syntax:
         assert plain, f"{block.place}: '{found.group()}' in a text block: sh, console and python blocks are run"
 
 
-class Interpreters:
-    """Where pages get a Python of their own: a process that has imported torch, and forks."""
+SHIM = """#!/bin/sh
+# What `leat profile` watches has to start as Python does; anything else need not import torch again.
+case "$LEAT_PROFILE:$1" in
+:-u) shift;;
+:-m | :-c | :*.py) ;;
+*) exec {python} "$@";;
+esac
+exec {warm} "$@"
+"""
 
-    def __init__(self, folder, env, timeout=120):
-        self.path, self.timeout = str(folder / "python"), timeout
-        program = Path(__file__).with_name("snippet_python.py")
-        self.process = subprocess.Popen([sys.executable, program, self.path], env=env, stdin=subprocess.DEVNULL)
 
-    def open(self):
-        """What blocks are written to, a line each, and answers read from; the first line is the number of its process."""
-        deadline = time.monotonic() + self.timeout
-        while True:
-            connection = socket.socket(socket.AF_UNIX)
-            try:
-                connection.connect(self.path)
-                break
-            except (FileNotFoundError, ConnectionRefusedError):
-                connection.close()
-                assert self.process.poll() is None and time.monotonic() < deadline, "no interpreter"
-                time.sleep(0.05)
-        connection.settimeout(self.timeout)
-        with connection:
-            return connection.makefile("rw")
+def make_shims(folder):
+    """`python` and `torchrun` for pages, in a folder: both are forked from a Python that has imported torch."""
+    python = folder / "python"
+    python.write_text(SHIM.format(python=sys.executable, warm=shlex.join(warm_python())))
+    torchrun = folder / "torchrun"
+    torchrun.write_text(f'#!/bin/sh\nPYTHON_EXEC={python} exec {python} -m torch.distributed.run "$@"\n')
+    for path in (python, torchrun):
+        path.chmod(0o755)
 
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
+
+def wait_for_servers(text):
+    """The text, where a command in the background that has a --port is waited for until it listens there."""
+    waits = r"\1until (: < /dev/tcp/127.0.0.1/\2) 2> /dev/null; do kill -0 $! && command sleep 0.05; done\n"
+    return re.sub(r"^((?:[^\n]*\\\n)*[^\n]*--port (\d+)[^\n]* &\n)", waits, text, flags=re.M)
 
 
 class Sandbox:
     """A folder, an environment and the processes that blocks of a page start."""
 
-    def __init__(self, folder, env, syntax, interpreters, timeout=120):
-        self.folder, self.syntax, self.interpreters, self.timeout = folder, syntax, interpreters, timeout
+    def __init__(self, folder, env, syntax, timeout=120):
+        self.folder, self.syntax, self.timeout = folder, syntax, timeout
         self.env, self.ports, self.groups = dict(env), {}, []
         self.interpreter = None
         self.last = ""  # what the last block printed
@@ -288,7 +290,7 @@ class Sandbox:
 
     def shell(self, block, text, status):
         exported, out, err = self.folder / ".exported", self.output(), self.output()
-        script = f"set -eo pipefail\n{text}\nset +x; export -p > {shlex.quote(str(exported))}\n"
+        script = f"set -eo pipefail\n{wait_for_servers(text)}\nset +x; export -p > {shlex.quote(str(exported))}\n"
         with open(out, "wb") as f, open(err, "wb") as g:
             process = subprocess.Popen(
                 ["bash", "-c", script],
@@ -316,17 +318,18 @@ class Sandbox:
 
     def python(self, block, text):
         if self.interpreter is None:
-            self.interpreter = self.interpreters.open()
-            self.groups.append(int(self.interpreter.readline()))
+            command = warm_python(Path(__file__).with_name("snippet_python.py"))
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self.interpreter = subprocess.Popen(command, env=self.env, text=True, **pipes)
+            self.groups.append(int(self.interpreter.stdout.readline()))
         out, err = self.output(), self.output()
         order = {"page": block.page, "line": block.line, "text": text, "env": self.env}
         order |= {"folder": str(self.folder), "out": str(out), "err": str(err)}
-        self.interpreter.write(json.dumps(order) + "\n")
-        self.interpreter.flush()
-        try:
-            answer = self.interpreter.readline() or "it ended"
-        except TimeoutError:
-            answer = "not done in time"
+        self.interpreter.stdin.write(json.dumps(order) + "\n")
+        self.interpreter.stdin.flush()
+        answer = "not done in time"
+        if select.select([self.interpreter.stdout], [], [], self.timeout)[0]:
+            answer = self.interpreter.stdout.readline() or "it ended"
         printed, errors = (path.read_text(errors="replace") if path.exists() else "" for path in (out, err))
         assert answer == "done\n", f"{block.place}: {answer}\n{printed}{errors}"
         return printed
@@ -334,9 +337,9 @@ class Sandbox:
     def close(self):
         """Ends everything that the blocks have started."""
         if self.interpreter:
-            self.interpreter.close()
+            self.interpreter.stdin.close()  # it ends when there is nothing more to read, or else below
+            self.interpreter.stdout.close()
             self.interpreter = None
-            time.sleep(0.1)  # it ends when there is nothing more to read
         for number in (signal.SIGTERM, signal.SIGKILL):
             self.groups = [group for group in self.groups if signalled(group, number)]
             deadline = time.monotonic() + 5
@@ -344,11 +347,17 @@ class Sandbox:
                 time.sleep(0.02)
 
 
+def members_of(group):
+    """Processes of the group that are no zombies."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, pgid = path.read_text().rsplit(")", 1)[1].split()[:3]
+            if int(pgid) == group and state != "Z":
+                yield int(path.parent.name)
+
+
 def signalled(group, number):
-    """Whether there was a process left in the group to send the signal to; zombies do not count."""
-    try:
+    """Whether there was a process left in the group to send the signal to."""
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(group, number)
-    except ProcessLookupError:
-        return False
-    listed = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
-    return any(row.split()[0] == str(group) and not row.split()[1].startswith("Z") for row in listed.splitlines())
+    return any(members_of(group))

@@ -7,15 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
 from conftest import SANITIZE
-from loading import SLOW, free_port, make_blobs, pack, wait_until
-from machines import launched, machines
+from loading import SLOW, free_port, wait_until
+from machines import bucket, job_data, launched, machines
 
-__all__ = ["machines"]
+__all__ = ["bucket", "job_data", "machines"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 PROGRAM = Path(__file__).parent / "programs" / "elastic_rank.py"
@@ -65,16 +65,14 @@ def kill_machine(runtime):
 
 @pytest.mark.long
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_torchrun_goes_on_without_a_machine_that_died(ranks, leat_bin, bucket_dir, serve, machines, tmp_path):
-    known = make_blobs(bucket_dir / "files", 240, sizes=(15000, 17000))
-    pack(leat_bin, bucket_dir / "files", bucket_dir / "bucket" / "ds", "--chunk-size", "64KiB", known=known)
-    server = serve(bucket_dir)
-    env = {**server.s3_env(), "LEAT_LINGER": "60s"}  # longer than torchrun takes
+def test_torchrun_goes_on_without_a_machine_that_died(ranks, bucket, machines, tmp_path):
+    url, env, server, data = bucket()
+    env["LEAT_LINGER"] = "60s"  # longer than torchrun takes
     if ranks > 1:  # else torch 2.13's gloo may connect to the ranks of the first life, which are gone
         env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     port = free_port()
     both = machines(2).runtimes
-    started = [elastic(r, port, i, ranks, tmp_path, "s3://bucket/ds", env) for i, r in enumerate(both)]
+    started = [elastic(r, port, i, ranks, tmp_path, url, env) for i, r in enumerate(both)]
     try:
         wait_until(
             lambda: sum(life[-1].get("step") == WAIT_AT - 1 for life in lives(tmp_path)) == 2 * ranks,
@@ -101,10 +99,11 @@ def test_torchrun_goes_on_without_a_machine_that_died(ranks, leat_bin, bucket_di
     # What came after the checkpoint is trained again; what counts is what was trained before it, and all that followed.
     counts = [k for life in first for line in life[1:] if line["step"] < 10 for k in line["keys"]]
     counts += [k for life in second for line in life[1:-1] for k in line["keys"]]
-    assert sorted(counts) == sorted(known)
+    assert sorted(counts) == sorted(data.known)
     assert all(life[-1]["stats"]["agent_pid"] == agent for life in second)  # with what it had fetched
-    whole = sum(p.stat().st_size for p in (bucket_dir / "bucket" / "ds").rglob("*") if p.is_file())
-    assert server.stats()["bytes_sent"] - before <= 0.75 * whole  # the lost one's half, and what was not fetched yet
+    assert (
+        server.stats()["bytes_sent"] - before <= 0.75 * data.bytes
+    )  # the lost one's half, and what was not fetched yet
 
 
 def meet_all(store, world, late):
@@ -112,9 +111,13 @@ def meet_all(store, world, late):
     from leat import ranks
     from torch.distributed import PrefixStore
 
+    begun = threading.Semaphore(0)
+
     def one(rank):
         if rank == late:
-            time.sleep(0.3)
+            for _ in range(world - 1):
+                assert begun.acquire(timeout=60)
+        begun.release()
         exchange = ranks.Exchange(rank, world, PrefixStore("default_pg", store), 20 * SLOW)
         told = [exchange.gather(name, f"{name} {rank} of {world} {late}", "; ".join) for name in ("nodes", "cards")]
         exchange.part()

@@ -1,130 +1,28 @@
 """Machines that share through etcd: they come and go at any time, and whatever becomes of them or of etcd, every sample comes
 once with the right bytes."""
 
-import contextlib
 import json
-import os
 import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from conftest import PRELOAD, SANITIZE
-from etcd_box import coded, etcd
-from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, wait_until
-from machines import finish, keys_of, machines, network, wait_for_lines
+from etcd_box import POOL, Way, end_machine, etcd, shared_etcd, start_alone, trainings
+from loading import PYTHON_BUILD, free_port, wait_until
+from machines import bucket, check_epochs, finish, job_data, jobs_of, machines, network, wait_for_lines
 
-__all__ = ["etcd", "machines", "network"]
+__all__ = ["bucket", "etcd", "job_data", "machines", "network", "shared_etcd"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 LEASE_S = 6
-PROGRAM = Path(__file__).parent / "programs" / "pool_rank.py"
-
-
-@pytest.fixture
-def bucket(leat_bin, bucket_dir, serve):
-    """A dataset of 240 samples in about 60 chunks behind a server that counts; (url, environment, server, dataset)."""
-    known = make_blobs(bucket_dir / "files", 240, sizes=(15000, 17000))
-    packed = pack(leat_bin, bucket_dir / "files", bucket_dir / "bucket" / "ds", "--chunk-size", "64KiB", known=known)
-    packed.bytes = sum(p.stat().st_size for p in (bucket_dir / "bucket" / "ds").rglob("*") if p.is_file())
-
-    def start(*options):
-        server = serve(bucket_dir, *options)
-        return "s3://bucket/ds", server.s3_env(), server, packed
-
-    return start
-
-
-def check_epochs(lines, packed, epochs):
-    """All samples of each epoch once, by machines that read together."""
-    for epoch in range(epochs):
-        assert sorted(k for each in lines for k in keys_of(each, epoch)) == sorted(packed.known), f"epoch {epoch}"
-    for each in lines:
-        for line in each:
-            assert all(n == len(packed.known[k]) for k, n in zip(line.get("keys", ()), line.get("sums", ())))
-
-
-def start_alone(group, i, job, env):
-    """A training of its own on machine i: a world of one."""
-    runtime = group.runtimes[i]
-    full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
-    if PRELOAD:
-        full["LD_PRELOAD"] = PRELOAD
-        full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
-    inside = ["ip", "netns", "exec", group.netns[i]] if group.netns else []
-    command = [*inside, sys.executable, str(PROGRAM), json.dumps(job)]
-    return subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def look_at(lines, packed, machine):
-    """What a training has printed: whole epochs of right samples, each once, and no wait of 5 s."""
-    keys = {}
-    for line in lines:
-        if "done" in line:
-            assert line["longest_s"] < 5 * SLOW, (
-                f"machine {machine} waited {line['longest_s']:.1f} s in epoch {line['done']}"
-            )
-        else:
-            assert all(n == len(packed.known[k]) for k, n in zip(line["keys"], line["sums"]))
-            keys.setdefault(line["epoch"], []).extend(line["keys"])
-    assert sorted(keys) == list(range(len(keys)))
-    for epoch, got in keys.items():
-        assert len(set(got)) == len(got), f"machine {machine}, epoch {epoch}: twice"
-        assert epoch == max(keys) or len(got) == len(packed.known), f"machine {machine}, epoch {epoch}: {len(got)}"
-
-
-class Training:
-    """Reads on and on in the background, as often as its machine is killed: each time it goes on from where it stood."""
-
-    def __init__(self, group, i, job, env):
-        self.group, self.i, self.job, self.env = group, i, job, env
-        self.lines = []
-        self.begin()
-
-    def begin(self):
-        last = self.lines[-1] if self.lines else {}
-        self.process = start_alone(self.group, self.i, {**self.job, "state": last.get("state")}, self.env)
-        self.thread = threading.Thread(target=self.read, args=(self.process,))
-        self.thread.start()
-
-    def read(self, process):
-        for line in process.stdout:
-            if line.endswith("}\n"):
-                self.lines.append(json.loads(line))
-
-    def kill(self):
-        """The whole machine: its rank and its agent."""
-        self.process.kill()
-        self.group.runtimes[self.i].kill_agents(signal.SIGKILL)
-        self.thread.join()
-        self.process.wait()
-        self.process.stdout.close()
-        self.process.stderr.close()
-
-
-def wait_for_more(training, n):
-    least = len(training.lines) + n
-    reads = training.process.poll
-    wait_until(
-        lambda: len(training.lines) >= least or reads() is not None, 60 * SLOW, f"machine {training.i} to read on"
-    )
-    assert len(training.lines) >= least, training.process.stderr.read()[-2000:]
-
-
-def jobs_of(run_leat, runtime):
-    """What `leat job` says of a machine."""
-    return [
-        json.loads(line)
-        for line in run_leat("job", "--json", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout.splitlines()
-    ]
+ENDLESS = {"epochs": 1 << 20, "pause": 0.02}
 
 
 def peer_bytes(lines):
@@ -164,36 +62,34 @@ def test_a_machine_that_joins_takes_its_share_without_a_stop(bucket, machines, e
     assert peer_bytes(lines[1]) >= 0.4 * packed.bytes
     # what the second owns it fetches once; the first has all
     assert server.stats()["bytes_sent"] - taken <= 0.7 * packed.bytes
-    assert max(line["longest_s"] for line in lines[0] if "done" in line) < 5 * SLOW
 
 
 def test_one_that_leaves_says_so_and_one_that_dies_is_missed(bucket, machines, etcd):
     box = etcd()
     url, env, _, packed = bucket()
     three = machines(3)
+    way = Way(box.port)  # of the one that leaves
     job = {"url": url, "epochs": 60, "pause": 0.05, "loader": {"job": box.url("run")}}
-    ranks = [start_alone(three, i, job, env) for i in range(3)]
+    leaving = {**job, "loader": {"job": box.url("run", hosts=f"127.0.0.1:{way.port}")}}
+    ranks = [start_alone(three, i, leaving if i == 1 else job, env) for i in range(3)]
     try:
         for rank in ranks:
             wait_for_lines(rank, 3)
         assert len(box.alive("run")) == 3 and len(box.members("run")["nodes"]) == 3
-        before = time.monotonic()
-        ranks[1].kill()
-        three.runtimes[1].kill_agents(signal.SIGTERM)  # it has time for a word
-        wait_until(lambda: len(box.alive("run")) == 2, 20 * SLOW, "the machine that left to be gone")
-        assert time.monotonic() - before < LEASE_S - 1 or SLOW > 1
-        ranks[2].kill()
-        three.runtimes[2].kill_agents(signal.SIGKILL)
-        wait_until(lambda: len(box.alive("run")) == 1, (LEASE_S + 20) * SLOW, "the lease to run out")
+        end_machine(ranks[1], three.runtimes[1], signal.SIGTERM)  # it has time for a word
+        wait_until(lambda: len(box.alive("run")) == 2, 60, "the machine that left to be gone")
+        assert way.asked.count("lease/revoke") == 1  # its lease has not just run out
+        end_machine(ranks[2], three.runtimes[2])
+        wait_until(lambda: len(box.alive("run")) == 1, 60, "the lease to run out")
         ranks.append(start_alone(three, 1, {**job, "epochs": 1}, env))
         lines, _ = finish(ranks[3])
         check_epochs([lines], packed, 1)
         assert len(box.members("run")["nodes"]) == 3  # it took a place that was free
         assert peer_bytes(lines) > 0
     finally:
-        for rank in ranks:
-            rank.kill()
-            rank.communicate()
+        way.close()
+        ranks[0].kill()
+        ranks[0].communicate()
 
 
 def test_all_datasets_of_a_machine_are_told_and_what_is_too_many_is_said(lt, blobs, runtime, etcd, run_leat):
@@ -216,15 +112,15 @@ def test_all_datasets_of_a_machine_are_told_and_what_is_too_many_is_said(lt, blo
 
     for n in range(40):
         assert announce(n)["problem"] == ""
-    wait_until(lambda: len(told()) == 41, 30 * SLOW, "41 datasets to be told")
-    wait_until(lambda: all(announce(n)["in"] for n in range(40)), 30 * SLOW, "the agent to see it")
+    wait_until(lambda: len(told()) == 41, 60, "41 datasets to be told")
+    wait_until(lambda: all(announce(n)["in"] for n in range(40)), 60, "the agent to see it")
     assert loader.stats()["job_problem"] == ""
     answers = [announce(n) for n in range(300)]
     assert not any(answer["problem"] for answer in answers[:255])
     assert all(
         re.search(r"reads \d+ datasets in one job, and etcd is told of 256", a["problem"]) for a in answers[257:]
     )
-    wait_until(lambda: len(told()) == 256, 30 * SLOW, "256 datasets to be told")
+    wait_until(lambda: len(told()) == 256, 60, "256 datasets to be told")
     assert "etcd is told of 256" in loader.stats()["job_problem"]
     assert "etcd is told of 256" in run_leat("job", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout
     assert runtime.log().count("etcd is told of 256") == 1
@@ -249,7 +145,7 @@ def test_two_jobs_in_one_etcd_do_not_meet(bucket, machines, etcd):
 def test_two_jobs_whose_names_begin_alike_do_not_end_each_other(lt, blobs, runtime, etcd, run_leat):
     """One agent in both: the younger generation of one is none of the other."""
     box = etcd()
-    names = ["n" * 80 + end for end in "ab"]
+    names = ["n" * 70 + end for end in "ab"]
 
     def begin(name):
         loader = lt.Loader(blobs.url, fields={"x": lt.bytes("bin")}, batch_size=4, job=box.url(name), timeout=60)
@@ -281,7 +177,7 @@ def test_zones_are_memberships_of_their_own(bucket, machines, etcd):
 
 @pytest.mark.parametrize("data", ["lost", pytest.param("kept", marks=pytest.mark.long)])
 def test_an_etcd_that_goes_away_and_comes_back(data, bucket, machines, etcd):
-    box = etcd()
+    box = etcd(own=True)
     url, env, _, packed = bucket()
     both = machines(2)
     job = {"url": url, "epochs": 5, "pause": 0.02, "loader": {"job": box.url("run")}}
@@ -291,73 +187,34 @@ def test_an_etcd_that_goes_away_and_comes_back(data, bucket, machines, etcd):
     box.kill()
     if data == "lost":
         box.lose_data()
-    wait_until(lambda: "go on as they are" in both.runtimes[0].log(), 30 * SLOW, "the outage to be said")
+    wait_until(lambda: "go on as they are" in both.runtimes[0].log(), 60, "the outage to be said")
     box.start()
-    wait_until(lambda: "etcd serves again" in both.runtimes[0].log(), 30 * SLOW, "etcd to be found again")
-    wait_until(lambda: len(box.alive("run")) == 2, 30 * SLOW, "both machines to be in it again")
+    wait_until(lambda: "etcd serves again" in both.runtimes[0].log(), 60, "etcd to be found again")
+    wait_until(lambda: len(box.alive("run")) == 2, 60, "both machines to be in it again")
     assert box.members("run")["token"] == before["token"]
     lines = [first + finish(ranks[0])[0], finish(ranks[1])[0]]
     check_epochs(lines, packed, 5)
-    assert max(line["longest_s"] for each in lines for line in each if "done" in line) < 5 * SLOW
     assert both.runtimes[0].log().count("go on as they are") == 1
-
-
-class Endpoint:
-    """One address of an etcd: hands on what it is sent and notes what is asked. Once it is to fall silent it does so with the next
-    look, and stays so, as a machine does that has lost its network."""
-
-    def __init__(self, port):
-        self.port, self.asked, self.silent, self.falls = port, [], False, False
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.own = self.listener.getsockname()[1]
-        self.open = [self.listener]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                here = self.listener.accept()[0]
-                there = socket.create_connection(("127.0.0.1", self.port))
-                self.open += [here, there]
-                threading.Thread(target=self.carry, args=(here, there, True), daemon=True).start()
-                threading.Thread(target=self.carry, args=(there, here, False), daemon=True).start()
-
-    def carry(self, source, to, questions):
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                found = re.findall(rb"POST /v3/(\S+)", data) if questions else []
-                self.asked += [path.decode() for path in found]
-                self.silent = self.silent or (self.falls and b"kv/range" in found)
-                if not self.silent:
-                    to.sendall(data)
-            to.shutdown(socket.SHUT_WR)
-
-    def close(self):
-        for each in self.open:
-            each.close()
 
 
 def test_an_endpoint_that_falls_silent_is_left_for_another(bucket, machines, etcd):
     """A look and a lease were asked of it at the same time: what comes of the second must not lead back there."""
     box = etcd()
     url, env, _, _ = bucket()
-    first, second = Endpoint(box.port), Endpoint(box.port)
-    job = f"etcd://127.0.0.1:{first.own},127.0.0.1:{second.own}/run"
-    running = Training(machines(1), 0, {"url": url, "epochs": 1 << 20, "pause": 0.05, "loader": {"job": job}}, env)
-    try:
-        wait_for_more(running, 5)
-        wait_until(lambda: "watch" in first.asked, 30 * SLOW, "the first to be watched")
+    first, second = Way(box.port), Way(box.port)
+    job = box.url("run", hosts=f"127.0.0.1:{first.port},127.0.0.1:{second.port}")
+    with trainings(machines(1), {"url": url, **ENDLESS, "loader": {"job": job}}, env) as (running,):
+        running.wait_for_more(5)
+        wait_until(lambda: "watch" in first.asked, 60, "the first to be watched")
         first.falls = True
-        box.ask("kv/put", key=coded("/leat/run/alive/10.255.255.1:1"), value=coded("{}"))  # something to look at
-        wait_until(lambda: first.silent, 30 * SLOW, "the first to be asked")
-        wait_until(lambda: second.asked, 60 * SLOW, "the second to be asked")
+        box.put("run", "/alive/10.255.255.1:1", "{}")  # something to look at
+        wait_until(lambda: first.silent, 60, "the first to be asked")
+        wait_until(lambda: second.asked, 60, "the second to be asked")
         before = len(first.asked)
-        wait_until(lambda: second.asked.count("lease/keepalive") > 4, 60 * SLOW, "the second to keep the lease")
+        wait_until(lambda: second.asked.count("lease/keepalive") > 2, 60, "the second to keep the lease")
         assert len(first.asked) == before
-    finally:
-        running.kill()
-        first.close()
-        second.close()
+    first.close()
+    second.close()
 
 
 def test_an_etcd_that_is_not_there_is_said_and_the_training_goes_on(bucket, machines):
@@ -372,24 +229,19 @@ def test_an_etcd_that_is_not_there_is_said_and_the_training_goes_on(bucket, mach
 
 
 def test_an_etcd_that_comes_later_is_entered_by_who_reads_already(bucket, machines, etcd):
-    box = etcd()
+    box = etcd(own=True)
     box.kill()
     url, env, _, packed = bucket()
-    both = machines(2)
-    job = {"url": url, "epochs": 1 << 20, "pause": 0.02, "loader": {"job": box.url("run"), "ram": "2mib"}}
-    running = [Training(both, i, {**job, "seed": i}, env) for i in range(2)]
-    try:
+    job = {"url": url, **ENDLESS, "loader": {"job": box.url("run"), "ram": "2mib"}}
+    with trainings(machines(2), job, env) as running:
         for each in running:
-            wait_for_more(each, 5)
+            each.wait_for_more(5)
         box.start()
-        wait_until(lambda: len(box.alive("run")) == 2, 30 * SLOW, "both machines to enter")
+        wait_until(lambda: len(box.alive("run")) == 2, 60, "both machines to enter")
         for each in running:
-            wait_for_more(each, 130)
-    finally:
-        for each in running:
-            each.kill()
+            each.wait_for_more(130)
     for each in running:
-        look_at(each.lines, packed, each.i)
+        each.check(packed)
         assert peer_bytes([line for line in each.lines if "done" in line]) > 0
 
 
@@ -404,17 +256,17 @@ def test_one_that_was_away_too_long_is_refused_until_it_enters_anew(bucket, mach
         wait_for_lines(ranks[0], 5)
         old = box.members("run")
         both.runtimes[0].kill_agents(signal.SIGSTOP)
-        wait_until(lambda: not box.alive("run"), (LEASE_S + 20) * SLOW, "the lease to run out")
+        wait_until(lambda: not box.alive("run"), 60, "the lease to run out")
         ranks.append(start_alone(both, 1, job, env))
         wait_for_lines(ranks[1], 5)
         new = box.members("run")
         assert new["generation"] == old["generation"] + 1 and new["token"] != old["token"]
         both.runtimes[0].kill_agents(signal.SIGCONT)
-        wait_until(lambda: len(box.alive("run")) == 2, 30 * SLOW, "the old one to enter the new membership")
+        wait_until(lambda: len(box.alive("run")) == 2, 60, "the old one to enter the new membership")
         assert box.members("run")["token"] == new["token"]
         wait_until(
             lambda: any(j["generation"] == 2 and not j["over"] for j in jobs_of(run_leat, both.runtimes[0])),
-            30 * SLOW,
+            60,
             "the agent to serve again",
         )
         assert "generation 1 is over" in both.runtimes[0].log()
@@ -430,7 +282,7 @@ def test_a_record_that_cannot_be_read_keeps_its_place(value, bucket, machines, e
     """A later release's, say. Its machine is there, and nobody is kept out by it."""
     box = etcd()
     stranger = "10.255.255.1:1"
-    box.ask("kv/put", key=coded(f"/leat/run/alive/{stranger}"), value=coded(value))
+    box.put("run", f"/alive/{stranger}", value)
     url, env, _, packed = bucket()
     both = machines(2)
     job = {"url": url, "epochs": 1, "pause": 0.02, "loader": {"job": box.url("run")}}
@@ -441,7 +293,7 @@ def test_a_record_that_cannot_be_read_keeps_its_place(value, bucket, machines, e
     token = box.members("run")["token"]
     assert len(ours) == 1 and stranger not in ours
     both.runtimes[0].kill_agents(signal.SIGKILL)
-    box.ask("kv/put", key=coded(f"/leat/run/alive/{ours[0]}"), value=coded(value))
+    box.put("run", f"/alive/{ours[0]}", value)
     lines, _ = finish(start_alone(both, 1, job, env))
     check_epochs([lines], packed, 1)
     assert box.members("run")["nodes"][0][0] == ours[0]  # not given away
@@ -465,18 +317,6 @@ def test_two_machines_with_one_address_are_told(bucket, machines, etcd):
     check_epochs([begun + finish(first)[0]], packed, 3)
 
 
-def block(net, i, what, hook="output"):
-    """Packets of machine i that nftables no longer lets out, or in."""
-    rules = (
-        f"add table ip box; add chain ip box c {{ type filter hook {hook} priority 0; }}; add rule ip box c {what} drop"
-    )
-    subprocess.run(["ip", "netns", "exec", net.names[i], "nft", rules], check=True)
-
-
-def heal(net, i):
-    subprocess.run(["ip", "netns", "exec", net.names[i], "nft", "delete table ip box"], check=True)
-
-
 def test_a_machine_that_the_others_cannot_reach_is_said_to_be_so(bucket, machines, network, etcd):
     net = network(2)
     box = etcd(host=net.host)
@@ -484,12 +324,11 @@ def test_a_machine_that_the_others_cannot_reach_is_said_to_be_so(bucket, machine
     env["AWS_ENDPOINT_URL"] = f"http://{net.host}:{server.port}"
     env["LEAT_JOB_ADDRESS"] = ":7700"
     both = machines(2, netns=net.names)
-    block(net, 1, "tcp dport 7700", hook="input")  # as behind NAT
+    net.drop(1, "tcp dport 7700", hook="input")  # as behind NAT
     job = {"url": url, "epochs": 1, "pause": 0.05, "loader": {"job": box.url("run")}}
     ranks = both.start(job, {**env, "GLOO_SOCKET_IFNAME": "eth0"}, master=net.address(0))
     lines = [finish(rank, 120)[0] for rank in ranks]
     check_epochs(lines, packed, 1)
-    assert max(line["longest_s"] for each in lines for line in each if "done" in line) < 5 * SLOW
     assert re.search(
         rf"machine \d of the job \({net.address(1)}:7700\) does not serve: .*NAT.*LEAT_JOB_ADDRESS",
         both.runtimes[0].log(),
@@ -501,27 +340,23 @@ def test_a_machine_that_the_others_cannot_reach_is_said_to_be_so(bucket, machine
 def test_a_clock_that_jumps_changes_nothing(bucket, machines, etcd, tmp_path):
     """Leases are etcd's, waits are not by the clock on the wall, and certificates are compared by their keys alone."""
     library = tmp_path / "clock_jump.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, PROGRAM.parent / "clock_jump.c"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, POOL.with_name("clock_jump.c")], check=True)
     box = etcd()
     _, env, _, packed = bucket()
     both = machines(2)
     clock = tmp_path / "clock"
     clock.write_text("0")
     jumps = {"LD_PRELOAD": str(library), "CLOCK_JUMP": str(clock)}
-    job = {"url": str(packed.path), "epochs": 1 << 20, "pause": 0.02, "loader": {"job": box.url("run"), "ram": "2mib"}}
-    running = [Training(both, i, {**job, "seed": i}, {**env, **(jumps if i else {})}) for i in range(2)]
-    try:
+    job = {"url": str(packed.path), **ENDLESS, "loader": {"job": box.url("run"), "ram": "2mib"}}
+    with trainings(both, job, env, more=[{}, jumps]) as running:
         for days in (0, 400, -400):
             clock.write_text(str(days * 86400))
             for each in running:
-                wait_for_more(each, 40)
+                each.wait_for_more(40)
         assert len(box.alive("run")) == 2
         logs = both.runtimes[0].log() + both.runtimes[1].log()  # before the end: who is killed first does not serve
-    finally:
-        for each in running:
-            each.kill()
     for each in running:
-        look_at(each.lines, packed, each.i)
+        each.check(packed)
         done = [line for line in each.lines if "done" in line]
         assert done and peer_bytes(done) > 0
     assert "does not serve" not in logs
@@ -530,23 +365,23 @@ def test_a_clock_that_jumps_changes_nothing(bucket, machines, etcd, tmp_path):
 @pytest.mark.skipif(bool(PRELOAD), reason="the interpreter's own leaks would be reported")
 def test_an_agent_in_a_container_beside_the_training_serves_it(bucket, runtime, leat_bin, etcd, tmp_path):
     """As examples/kubernetes/train-shared.yaml has it: another process namespace, a common folder, a fixed port."""
-    if os.geteuid() != 0:
-        pytest.skip("namespaces need root")
+    inside = ["unshare", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*inside, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no process namespaces here")
     box = etcd()
     url, env, server, packed = bucket()
     folder = tempfile.mkdtemp(prefix="leat-m-", dir="/tmp")
     address = f"127.0.0.1:{free_port()}"
     env = {**runtime.env, **env, "LEAT_RUNTIME_DIR": f"{folder}/agent", "PYTHONPATH": str(PYTHON_BUILD / "python")}
-    agent = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", leat_bin, "agent", "run", "--linger", "8760h"],
-                             env=env, stderr=subprocess.PIPE)  # fmt: skip
+    agent = subprocess.Popen([*inside, leat_bin, "agent", "run", "--linger", "8760h"], env=env, stderr=subprocess.PIPE)
     try:
-        wait_until(lambda: list(Path(folder).glob("agent/*")), 20 * SLOW, "the agent to listen")
+        wait_until(lambda: list(Path(folder).glob("agent/*")), 60, "the agent to listen")
         more = {"LEAT_JOB": box.url("run"), "LEAT_JOB_ADDRESS": address}
         if PRELOAD:
             more["LD_PRELOAD"] = PRELOAD
         for _ in range(2):  # the training's container starts again, the agent's does not
             job = json.dumps({"url": url})
-            lines, _ = finish(subprocess.Popen([sys.executable, str(PROGRAM), job], env={**env, **more}, text=True,
+            lines, _ = finish(subprocess.Popen([sys.executable, str(POOL), job], env={**env, **more}, text=True,
                                                stdout=subprocess.PIPE, stderr=subprocess.PIPE))  # fmt: skip
             check_epochs([lines], packed, 1)
             assert box.alive("run") == [address]
@@ -571,13 +406,10 @@ def test_machines_are_killed_and_come_back(times, seed, bucket, machines, etcd):
     """Each kill is a loss and each start a join. Three machines, of which one is killed at a random moment."""
     box = etcd()
     url, env, server, packed = bucket()
-    three = machines(3)
     draw = random.Random(seed)
-    job = {"url": url, "epochs": 1 << 20, "pause": 0.01, "loader": {"job": box.url("run")}}
-    running = [Training(three, i, {**job, "seed": i}, env) for i in range(3)]
-    try:
+    with trainings(machines(3), {"url": url, **ENDLESS, "loader": {"job": box.url("run")}}, env) as running:
         for each in running:
-            wait_for_more(each, 100)  # an epoch and more: all have what they own
+            each.wait_for_more(100)  # an epoch and more: all have what they own
         before = server.stats()["bytes_sent"]
         for _ in range(times):
             victim = draw.choice(running)
@@ -585,17 +417,14 @@ def test_machines_are_killed_and_come_back(times, seed, bucket, machines, etcd):
             victim.kill()
             for each in running:
                 if each is not victim:
-                    wait_for_more(each, draw.randint(1, 40))
+                    each.wait_for_more(draw.randint(1, 40))
             victim.begin()
-            wait_for_more(victim, draw.randint(1, 80))
+            victim.wait_for_more(draw.randint(1, 80))
         for each in running:
-            wait_for_more(each, 65)  # the epoch in which it was killed last
+            each.wait_for_more(65)  # the epoch in which it was killed last
         grown = (server.stats()["bytes_sent"] - before) / packed.bytes
-    finally:
-        for each in running:
-            each.kill()
     for each in running:
-        look_at(each.lines, packed, each.i)
+        each.check(packed)
     # What is lost with a machine is what it owned; that, and what it reads until it knows the others, is fetched once more.
     assert grown <= times * 1.1, f"{grown:.2f} times the dataset for {times} machines"
     print(f"{times} machines killed: {grown / times:.2f} of the dataset for each")
@@ -608,24 +437,20 @@ def test_partitions_that_heal(times, seed, bucket, machines, network, etcd):
     box = etcd(host=net.host)
     url, env, server, packed = bucket("--bind", "0.0.0.0", "--access-key", "test", "--secret-key", "test-secret")
     env["AWS_ENDPOINT_URL"] = f"http://{net.host}:{server.port}"
-    both = machines(2, netns=net.names)
     draw = random.Random(seed)
-    job = {"url": url, "epochs": 1 << 20, "pause": 0.02, "loader": {"job": box.url("run"), "ram": "2mib"}}
-    running = [Training(both, i, {**job, "seed": i}, env) for i in range(2)]
-    try:
+    job = {"url": url, **ENDLESS, "loader": {"job": box.url("run"), "ram": "2mib"}}
+    with trainings(machines(2, netns=net.names), job, env) as running:
         for each in running:
-            wait_for_more(each, 20)
+            each.wait_for_more(20)
         for i in range(times):
-            block(net, i % 2, f"ip daddr {net.address(1 - i % 2)}" if draw.random() < 0.6 else f"tcp dport {box.port}")
+            own, other = i % 2, net.address(1 - i % 2)
+            net.drop(own, f"ip daddr {other}" if draw.random() < 0.6 else f"tcp dport {box.port}")
             time.sleep(draw.uniform(0.05, 1.5 * LEASE_S if seed else 1))
-            heal(net, i % 2)
+            net.drop_nothing(own)
             for each in running:
-                wait_for_more(each, draw.randint(1, 20))
-        wait_until(lambda: len(box.alive("run")) == 2, 60 * SLOW, "both machines to be in it again")
+                each.wait_for_more(draw.randint(1, 20))
+        wait_until(lambda: len(box.alive("run")) == 2, 120, "both machines to be in it again")
         for each in running:
-            wait_for_more(each, 130)
-    finally:
-        for each in running:
-            each.kill()
+            each.wait_for_more(130)
     for each in running:
-        look_at(each.lines, packed, each.i)
+        each.check(packed)

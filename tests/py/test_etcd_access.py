@@ -1,20 +1,16 @@
 """How a job's machines get at etcd: by which endpoint, as which user, with which certificates; and under torchrun."""
 
-import contextlib
 import os
-import socket
 import subprocess
-import threading
-import time
 
 import pytest
 from conftest import SANITIZE
-from etcd_box import etcd
-from loading import SLOW, free_port, wait_until
-from machines import finish, keys_of, machines
-from test_etcd import LEASE_S, Training, bucket, check_epochs, jobs_of, look_at, peer_bytes, start_alone, wait_for_more
+from etcd_box import Training, Way, etcd, shared_etcd, start_alone, trainings
+from loading import free_port, wait_until
+from machines import bucket, check_epochs, check_lengths, finish, job_data, jobs_of, keys_of, machines
+from test_etcd import ENDLESS, peer_bytes
 
-__all__ = ["bucket", "etcd", "machines"]
+__all__ = ["bucket", "etcd", "job_data", "machines", "shared_etcd"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 
@@ -78,8 +74,8 @@ def test_under_torchrun_and_again_at_another_world_size(bucket, machines, etcd, 
     after = both.torchrun({**job, "state": before[0][-1]["state"]}, env, tmp_path, ranks=2)
     assert [len(before), len(after)] == [2, 4]
     assert sorted(k for each in before + after for k in keys_of(each)) == sorted(packed.known)
-    for line in (line for each in before + after for line in each):
-        assert all(n == len(packed.known[k]) for k, n in zip(line.get("keys", ()), line.get("sums", ())))
+    for each in before + after:
+        check_lengths(each, packed)
     again = box.members("run")
     assert len(members["nodes"]) == len(again["nodes"]) == 2
     assert max(peer_bytes(each) for each in after) > 0
@@ -87,38 +83,23 @@ def test_under_torchrun_and_again_at_another_world_size(bucket, machines, etcd, 
     assert server.stats()["bytes_sent"] <= (1.02 if stayed else 2.04) * packed.bytes + 6 * 8192
 
 
-class Forwarder:
-    """A port before another, until it is closed."""
+def renewals(box, name):
+    """A function that says whether every machine has renewed its lease since it was called first: its time left has grown. On a
+    machine that stands still for seconds a lease may have run out, and there is another one."""
+    seen, renewed = {}, set()
 
-    def __init__(self, port):
-        self.to = port
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        self.open = [self.socket]
-        self.taken = 0
-        threading.Thread(target=self.accept, daemon=True).start()
+    def all_renewed():
+        alive = box.alive(name)
+        for address in alive:
+            now = box.left(name, address)
+            before = seen.get(address)
+            if now and before and (now[0] != before[0] or now[1] > before[1]):
+                renewed.add(address)
+            if now:
+                seen[address] = now
+        return len(renewed) == len(seen) == 2
 
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                here, _ = self.socket.accept()
-                there = socket.create_connection(("127.0.0.1", self.to))
-                self.open += [here, there]
-                self.taken += 1
-                for a, b in ((here, there), (there, here)):
-                    threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
-
-    def copy(self, a, b):
-        with contextlib.suppress(OSError):
-            while data := a.recv(65536):
-                b.sendall(data)
-            b.shutdown(socket.SHUT_WR)
-
-    def close(self):
-        for one in list(self.open):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+    return all_renewed
 
 
 def test_one_endpoint_after_the_other_with_a_certificate_of_ones_own(bucket, machines, etcd, tmp_path):
@@ -127,35 +108,28 @@ def test_one_endpoint_after_the_other_with_a_certificate_of_ones_own(bucket, mac
     box = etcd(tls=tmp_path, client=True)
     url, env, _, packed = bucket()
     both = machines(2)
-    way = Forwarder(box.port)
+    way = Way(box.port)
     hosts = f"127.0.0.1:{free_port()},127.0.0.1:{way.port},127.0.0.1:{box.port}"
-    job = {"url": url, "epochs": 1 << 20, "pause": 0.02, "loader": {"job": f"etcds://{hosts}/run", "ram": "2mib"}}
+    job = {"url": url, **ENDLESS, "loader": {"job": box.url("run", hosts=hosts), "ram": "2mib"}}
     full = {**env, "ETCDCTL_CACERT": str(tmp_path / "cert.pem")}
-    stranger = {**job, "epochs": 1, "loader": {"job": f"etcds://127.0.0.1:{box.port}/other", "ram": "2mib"}}
+    stranger = {"url": url, "loader": {"job": box.url("other"), "ram": "2mib"}}
     lines, stderr = finish(start_alone(both, 0, stranger, full))
     check_epochs([lines], packed, 1)
     assert "do not share" in stderr and box.members("other") is None
     full["ETCDCTL_CERT"], full["ETCDCTL_KEY"] = (os.path.relpath(tmp_path / f"{name}.pem") for name in ("cert", "key"))
-    running = [Training(both, i, {**job, "seed": i}, full) for i in range(2)]
-    try:
+    with trainings(both, job, full) as running:
         for each in running:
-            wait_for_more(each, 20)
+            each.wait_for_more(20)
         assert way.taken and len(box.alive("run")) == 2
         token = box.members("run")["token"]
         way.close()
-        ids = {address: box.lease("run", address) for address in box.alive("run")}
-        time.sleep(1.5 * LEASE_S)  # by then a lease that nobody keeps would have run out
-        assert {address: box.lease("run", address) for address in box.alive("run")} == ids or SLOW > 1
-        wait_until(lambda: len(box.alive("run")) == 2, 30 * SLOW, "both machines to be in it")
+        wait_until(renewals(box, "run"), 120, "both leases to be renewed by the third endpoint")
+        wait_until(lambda: len(box.alive("run")) == 2, 60, "both machines to be in it")
         assert box.members("run")["token"] == token
         for each in running:
-            wait_for_more(each, 65)
-    finally:
-        way.close()
-        for each in running:
-            each.kill()
+            each.wait_for_more(65)
     for each in running:
-        look_at(each.lines, packed, each.i)
+        each.check(packed)
     assert "go on as they are" not in "".join(runtime.log() for runtime in both.runtimes)
 
 
@@ -216,24 +190,26 @@ def test_users_that_change_while_a_job_runs(bucket, machines, etcd, run_leat, tm
     add_root(box)
     url, env, _, _ = bucket()
     both = machines(2)
-    job = {"url": url, "epochs": 1 << 20, "pause": 0.02, "loader": {"job": box.url("run", "root:pw-root")}}
-    running = [Training(both, 0, job, env)]
+    job = {"url": url, **ENDLESS, "loader": {"job": box.url("run", "root:pw-root")}}
+    first = Training(both, 0, job, env)
+    later = None
     try:
-        wait_for_more(running[0], 5)
+        first.wait_for_more(5)
         box.log_in("root", "pw-root")
         box.ask("auth/user/add", name="other", password="pw-other")
         box.log_in("root", "pw-root")
-        running.append(Training(both, 1, job, env))  # the first sees it only if it may look
-        wait_for_more(running[1], 5)
+        later = Training(both, 1, job, env)  # the first sees it only if it may look
+        later.wait_for_more(5)
         wait_until(
             lambda: [len(found["nodes"]) for found in jobs_of(run_leat, both.runtimes[0])] == [2],
-            60 * SLOW,
+            60,
             "the first machine to see the second",
         )
         assert len(box.alive("run")) == 2
     finally:
-        for each in running:
-            each.kill()
+        first.kill()
+        if later:
+            later.kill()
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(bucket, machines, etcd, tmp_path):

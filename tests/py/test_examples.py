@@ -3,10 +3,10 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from loading import warm_python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,7 +59,7 @@ def test_the_c_example_reads_back_what_it_writes(leat, leat_build, clean_env, tm
 def test_the_demo_trains_in_four_ways_and_cleans_up(leat_build, clean_env, tmp_path):
     python = str(leat_build / "python")
     env = {**clean_env, "LEAT_BUILD": str(leat_build), "PYTHONPATH": python, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, ROOT / "examples" / "demo" / "demo.py", "--images", "160", "--epochs", "1"]
+    command = warm_python(ROOT / "examples" / "demo" / "demo.py", "--images", "160", "--epochs", "1")
     done = run([*command, "--workers", "2", "--shard-workers", "2", "--batch-size", "32"], env, timeout=240)
     assert done.returncode == 0, done.stderr
     for name in ("PyTorch, objects", "PyTorch, tar shards", "Leat, objects", "Leat, packed"):

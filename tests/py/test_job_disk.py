@@ -2,10 +2,10 @@
 
 import pytest
 from conftest import SANITIZE
-from machines import FakePeer
-from test_job import Alone, bucket, request
+from machines import FakePeer, bucket, job_data
+from test_job import Alone, request
 
-__all__ = ["bucket"]
+__all__ = ["bucket", "job_data"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 

@@ -6,8 +6,8 @@ import http.client
 import pytest
 from conftest import SANITIZE
 from loading import make_blobs, pack, wait_until
-from machines import FakePeer
-from test_job import Alone, jobs_of, request
+from machines import FakePeer, jobs_of
+from test_job import Alone, request
 from test_loader_no_memory import memory
 
 __all__ = ["memory"]

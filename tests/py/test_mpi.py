@@ -9,10 +9,10 @@ import sys
 
 import pytest
 from conftest import PRELOAD, ROOT, SANITIZE
-from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack
-from machines import PROGRAM, keys_of, machines
+from loading import PYTHON_BUILD, SLOW, free_port
+from machines import PROGRAM, bucket, job_data, keys_of, machines
 
-__all__ = ["machines"]
+__all__ = ["bucket", "job_data", "machines"]
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(SANITIZE == "thread" or bool(PRELOAD), reason="mpirun hands on no preloaded library"),
@@ -30,13 +30,10 @@ exec bash -c "$*"
 """
 
 
-def test_the_line_of_the_documentation_runs(leat_bin, bucket_dir, serve, machines, tmp_path):
+def test_the_line_of_the_documentation_runs(bucket, machines, tmp_path):
     if not shutil.which("mpirun"):
         pytest.skip("needs Debian's openmpi-bin")
-    known = make_blobs(bucket_dir / "files", 240, sizes=(15000, 17000))
-    packed = pack(leat_bin, bucket_dir / "files", bucket_dir / "bucket" / "ds", "--chunk-size", "64KiB", known=known)
-    size = sum(p.stat().st_size for p in (bucket_dir / "bucket" / "ds").rglob("*") if p.is_file())
-    server = serve(bucket_dir)
+    url, keys, server, packed = bucket()
     text = (ROOT / "docs" / "job.md").read_text()
     line = re.search(r"```sh\n(mpirun .*?)```", text, re.S).group(1)
     for said, here in {
@@ -48,7 +45,7 @@ def test_the_line_of_the_documentation_runs(leat_bin, bucket_dir, serve, machine
         line = line.replace(said, here)
     both = machines(2)
     (tmp_path / "runtimes").write_text("".join(f"{runtime.folder}\n" for runtime in both.runtimes))
-    job = json.dumps({"url": "s3://bucket/ds"})
+    job = json.dumps({"url": url})
     scripts = {"python": PYTHON.format(folder=tmp_path, python=sys.executable, program=PROGRAM, job=job), "rsh": REMOTE}
     for name, script in scripts.items():
         (tmp_path / name).write_text(script)
@@ -56,7 +53,7 @@ def test_the_line_of_the_documentation_runs(leat_bin, bucket_dir, serve, machine
     base = {k: v for k, v in both.runtimes[0].env.items() if k != "LEAT_RUNTIME_DIR"}
     env = {
         **base,
-        **server.s3_env(),
+        **keys,
         "PYTHONPATH": str(PYTHON_BUILD / "python"),
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
     }
@@ -72,5 +69,5 @@ def test_the_line_of_the_documentation_runs(leat_bin, bucket_dir, serve, machine
     assert [(tmp_path / f"size.{r}").read_text() for r in range(2)] == ["1 of 2\n"] * 2
     lines = [[json.loads(line) for line in (tmp_path / f"out.{r}").read_text().splitlines()] for r in range(2)]
     assert sorted(k for each in lines for k in keys_of(each)) == sorted(packed.known)
-    assert server.stats()["bytes_sent"] <= 1.02 * size + 2 * 8192  # once for both nodes
+    assert server.stats()["bytes_sent"] <= 1.02 * packed.bytes + 2 * 8192  # once for both nodes
     assert all(each[-1]["stats"]["bytes_by_source"]["peer"] > 0 for each in lines)

@@ -127,24 +127,23 @@ def test_python_names_what_is_wrong_like_the_command(example, leat):
 
 
 def test_ctrl_c_ends_a_long_plan(run_python, example):
+    """It is given 20 s of processor time, of which the whole plan takes more."""
     done = run_python(
         """
-import signal, sys, time, leat
+import resource, signal, sys, leat
 folder = sys.argv[1]
-signal.signal(signal.SIGALRM, signal.default_int_handler)
-signal.setitimer(signal.ITIMER_REAL, 0.3)
-began = time.monotonic()
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+signal.signal(signal.SIGPROF, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_PROF, 0.1)
 try:
     leat.plan(folder + "/job.toml", catalog=folder + "/catalog.csv", measurements=folder + "/speeds.csv",
-              revocations=folder + "/lifetimes.csv", max_nodes=64, draws=20000)
+              revocations=folder + "/lifetimes.csv", max_nodes=64, draws=100000)
 except KeyboardInterrupt:
-    print("interrupted", time.monotonic() - began)
+    print("interrupted")
 """,
         example,
     )
-    word, seconds = done.stdout.split()
-    assert word == "interrupted"
-    assert float(seconds) < 5
+    assert done.stdout == "interrupted\n", done.stderr
 
 
 def test_explain_shows_every_number_with_its_source(plan, example):

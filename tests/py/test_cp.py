@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import subprocess
-import time
 
 import pytest
 from command_tools import MIB, as_nobody, can_unshare, leftovers, needs_root, one_line, some_bytes, tree
@@ -274,9 +273,8 @@ def test_few_descriptors_are_a_clear_error_and_no_busy_loop(run_leat, server, tm
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12))
 
-    began = time.monotonic()
     done = run_leat("cp", "-r", "s3://bucket/p", tmp_path / "to", env=server.env(), preexec_fn=few)
-    assert time.monotonic() - began < 60
+    assert len(server.requests) < 1000, "asked over and over"
     assert done.returncode in (0, 5, 7), done.stderr
     if done.returncode == 0:
         assert len(tree(tmp_path / "to")) == 100

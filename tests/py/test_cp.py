@@ -11,11 +11,6 @@ from conftest import SANITIZE, assert_no_report
 from faulty_server import lost_answer, status
 
 
-@pytest.fixture
-def server(faulty):
-    return faulty()
-
-
 def test_cp_of_a_file_to_a_file_a_folder_and_a_bucket(run_leat, server, tmp_path):
     (tmp_path / "a").write_text("A")
     (tmp_path / "folder").mkdir()
@@ -32,7 +27,7 @@ def test_cp_of_a_file_to_a_file_a_folder_and_a_bucket(run_leat, server, tmp_path
     assert sorted(server.objects) == ["bucket/a", "bucket/p/a", "bucket/x"]
 
 
-@pytest.mark.parametrize("size", [10, 20 * MIB])
+@pytest.mark.parametrize("size", [10, 9 * MIB])
 def test_a_file_that_is_replaced_keeps_its_mode(run_leat, tmp_path, size):
     (tmp_path / "from").write_bytes(some_bytes(size))
     for mode in (0o600, 0o755, 0o666, 0o444):
@@ -45,7 +40,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(run_leat, tmp_path, size):
 
 
 def test_cp_between_buckets_and_folders_keeps_every_byte(run_leat, server, tmp_path):
-    sizes = [0, 1, 1000, MIB, 8 * MIB, 8 * MIB + 1, 20 * MIB]
+    sizes = [0, 1, 1000, 8 * MIB, 8 * MIB + 1]
     for n, size in enumerate(sizes):
         path = tmp_path / "from" / f"{n % 2}" / f"{n}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +65,7 @@ def test_cp_from_a_web_server(run_leat, server, tmp_path):
     one_line(run_leat("ls", f"{server.url}/files", status=2), "web server")
 
 
-@pytest.mark.parametrize("size", [0, 1, 30 * MIB])
+@pytest.mark.parametrize("size", [0, 1, 9 * MIB])
 @pytest.mark.parametrize("code", [403, 405, 501])
 def test_a_web_server_that_refuses_head_is_read_all_the_same(run_leat, server, code, size):
     server.objects["files/a"] = some_bytes(size)

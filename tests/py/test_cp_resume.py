@@ -13,12 +13,6 @@ from command_tools import MIB, leftovers, one_line, some_bytes, started, wait_un
 from conftest import assert_no_report
 from faulty_server import black_hole, status
 
-
-@pytest.fixture
-def server(faulty):
-    return faulty()
-
-
 PART = 5 * MIB  # the smallest there is
 
 

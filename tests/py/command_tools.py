@@ -1,6 +1,7 @@
 """What the tests of the commands share: running, waiting, looking at what is there."""
 
 import contextlib
+import functools
 import os
 import random
 import subprocess
@@ -11,8 +12,11 @@ import pytest
 MIB = 1 << 20
 
 
+@functools.lru_cache(maxsize=16)
 def some_bytes(n, seed=1):
-    return random.Random(seed).randbytes(n)
+    """Random ones, of which no two MiB are the same; most of a large piece repeats, for a generator takes its time."""
+    block = random.Random(seed).randbytes(min(n, MIB))
+    return b"".join(i.to_bytes(8, "big") + block[8:] if i else block for i in range(-(-n // MIB)))[:n]
 
 
 def leftovers(folder):

@@ -403,6 +403,12 @@ def faulty():
 
 
 @pytest.fixture
+def server(faulty):
+    """One of them, with nothing in it and nothing amiss yet."""
+    return faulty()
+
+
+@pytest.fixture
 def shm_path():
     """A folder in memory, where fsync costs nothing, and open to others."""
     path = Path(tempfile.mkdtemp(prefix="leat-test-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))

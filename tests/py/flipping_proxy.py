@@ -18,17 +18,19 @@ def read_message(connection, data, bodiless=False):
             return None
         data += piece
     head, _, rest = data.partition(b"\r\n\r\n")
-    length = 0
+    length, chunked = 0, False
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"content-length" and not bodiless:
             length = int(value)
+        chunked |= name.strip().lower() == b"transfer-encoding" and not bodiless
     body = bytearray(rest)
-    while len(body) < length:
+    while len(body) < length or (chunked and not body.endswith(b"0\r\n\r\n")):
         piece = connection.recv(1 << 20)
         if not piece:
             return None
         body += piece
+    length = len(body) if chunked else length  # chunks pass as they are
     return head, bytes(body[:length]), bytes(body[length:])
 
 

@@ -2,17 +2,17 @@
 as S3, Google and Azure document it, with a proxy between that flips a bit."""
 
 import base64
-import contextlib
 import hashlib
 import json
 import re
 import zlib
 
 import pytest
-from clouds import AzureCloud, GoogleCloud, crc32c
 from command_tools import MIB, one_line, some_bytes
 from faulty_server import FaultyServer
 from flipping_proxy import FlippingProxy, always
+from places import Place
+from sums import crc32c
 
 PART = 5 * MIB
 
@@ -151,43 +151,27 @@ def summing():
         server.stop()
 
 
+# What says where the bucket of each kind is.
+ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "gs": "STORAGE_EMULATOR_HOST", "az": "AZURE_STORAGE_ENDPOINT"}
+
+
 @pytest.fixture(params=["s3", "s3 of parts", "serve", "gs", "az"])
-def flipping(request, tmp_path):
+def flipping(request, serve, summing, tmp_path):
     """(proxy, url, environment, read(key)) of each kind of bucket behind a proxy."""
-    stack = contextlib.ExitStack()
-    if request.param.startswith("s3"):
-        server = request.getfixturevalue("summing")(whole=request.param == "s3")
-        upstream, url = f"{server.host}:{server.port}", "s3://bucket"
-        env, variable = server.env(), "AWS_ENDPOINT_URL"
+    if request.param in ("s3", "s3 of parts"):
+        server, kind, url = summing(whole=request.param == "s3"), "s3", "s3://bucket"
+        env = server.env()
 
         def read(key):
             return server.objects["bucket/" + key]
-    elif request.param == "serve":
-        folder = tmp_path / "served"
-        (folder / "bucket").mkdir(parents=True)
-        server = request.getfixturevalue("serve")(folder)
-        upstream, url = server.url.partition("//")[2], "s3://bucket"
-        env, variable = server.s3_env(), "AWS_ENDPOINT_URL"
-
-        def read(key):
-            return (folder / "bucket" / key).read_bytes()
     else:
-        cloud = GoogleCloud() if request.param == "gs" else AzureCloud()
-        stack.callback(cloud.stop)
-        held = cloud.buckets["box"] = {}
-        cloud.open = True
-        upstream = cloud.host
-        if request.param == "gs":
-            url, env, variable = "gs://box", {}, "STORAGE_EMULATOR_HOST"
-        else:
-            url, env, variable = "az://acct/box", {"AZURE_STORAGE_KEY": cloud.key}, "AZURE_STORAGE_ENDPOINT"
-
-        def read(key):
-            return held[key].data
-
-    with stack, FlippingProxy(upstream) as proxy:
-        path = "/acct" if request.param == "az" else ""
-        yield proxy, url, {**env, variable: proxy.url + path}, read
+        kind = {"serve": "s3"}.get(request.param, request.param)
+        place = Place(kind, tmp_path / "served", serve)
+        server, url, env, read = place.server, place.url, place.env, place.read
+    direct = f"http://127.0.0.1:{server.port}"
+    with FlippingProxy(direct.removeprefix("http://")) as proxy:
+        variable = ENDPOINTS[kind]
+        yield proxy, url, {**env, variable: env[variable].replace(direct, proxy.url)}, read
 
 
 @pytest.mark.parametrize("size", [3000, 2 * PART + 17])

@@ -377,6 +377,6 @@ def test_google_sends_what_is_stored(google, run_leat, tmp_path):
 
 
 def test_doctor_says_whose_keys(google, run_leat, tmp_path):
-    done = run_leat("doctor", "gs://bucket", env=google_env(google, tmp_path, user(google)))
+    done = run_leat("doctor", "--time", "100ms", "gs://bucket", env=google_env(google, tmp_path, user(google)))
     assert "GOOGLE_APPLICATION_CREDENTIALS" in done.stdout, done.stdout
     assert not any(secret in done.stdout + done.stderr for secret in SECRETS), done.stdout

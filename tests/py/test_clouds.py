@@ -174,8 +174,17 @@ PASSING = {
 }
 
 
-@pytest.mark.parametrize("fault", PASSING)
-def test_faults_that_pass_are_outlasted(at, run_leat, tmp_path, fault):
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        # What an answer's code means differs between kinds; bodies that break do not.
+        pytest.param(kind, fault, marks=() if kind == "s3" or fault in ("throttling", "errors") else pytest.mark.long)
+        for kind in CLOUDS
+        for fault in PASSING
+    ],
+    indirect=["kind"],
+)
+def test_faults_that_pass_are_outlasted(at, run_leat, tmp_path, kind, fault):
     place = at("--fault", PASSING[fault], "--fault-count", 30, "--seed", 2)
     files = {f"{i:02}": some_bytes(20_000 + i, seed=i) for i in range(12)} | {"big": some_bytes(11 * MIB)}
     for name, data in files.items():
@@ -384,7 +393,7 @@ def test_a_lost_answer_to_the_end_of_an_upload(place, run_leat, tmp_path):
 
 def test_interrupted_copies_go_on(place, run_leat, tmp_path):
     """What has arrived is not sent again."""
-    data = some_bytes(26 * MIB)
+    data = some_bytes(21 * MIB)
     (tmp_path / "large").write_bytes(data)
     command = ("cp", "--resume", "--part-size", "5mib", "--connections", "1", tmp_path / "large", f"{place.url}/large")
     before = requests_until(place, run_leat, command, PART[place.kind])
@@ -395,7 +404,7 @@ def test_interrupted_copies_go_on(place, run_leat, tmp_path):
     good = place.again("--port", bad.server.port)
     run_leat(*command, env=good.env, status=0)
     assert good.read("large") == data
-    assert good.calls().count(PART[place.kind]) == 4
+    assert good.calls().count(PART[place.kind]) == 3
 
 
 def test_flipped_bits_are_noticed(place, run_leat, tmp_path):

@@ -4,17 +4,11 @@ import json
 import os
 import resource
 import subprocess
-import time
 
 import pytest
 from command_tools import MIB, as_nobody, can_unshare, leftovers, needs_root, one_line, some_bytes, tree
 from conftest import SANITIZE, assert_no_report
 from faulty_server import lost_answer, status
-
-
-@pytest.fixture
-def server(faulty):
-    return faulty()
 
 
 def test_cp_of_a_file_to_a_file_a_folder_and_a_bucket(run_leat, server, tmp_path):
@@ -33,7 +27,7 @@ def test_cp_of_a_file_to_a_file_a_folder_and_a_bucket(run_leat, server, tmp_path
     assert sorted(server.objects) == ["bucket/a", "bucket/p/a", "bucket/x"]
 
 
-@pytest.mark.parametrize("size", [10, 20 * MIB])
+@pytest.mark.parametrize("size", [10, 9 * MIB])
 def test_a_file_that_is_replaced_keeps_its_mode(run_leat, tmp_path, size):
     (tmp_path / "from").write_bytes(some_bytes(size))
     for mode in (0o600, 0o755, 0o666, 0o444):
@@ -46,7 +40,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(run_leat, tmp_path, size):
 
 
 def test_cp_between_buckets_and_folders_keeps_every_byte(run_leat, server, tmp_path):
-    sizes = [0, 1, 1000, MIB, 8 * MIB, 8 * MIB + 1, 20 * MIB]
+    sizes = [0, 1, 1000, 8 * MIB, 8 * MIB + 1]
     for n, size in enumerate(sizes):
         path = tmp_path / "from" / f"{n % 2}" / f"{n}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +65,7 @@ def test_cp_from_a_web_server(run_leat, server, tmp_path):
     one_line(run_leat("ls", f"{server.url}/files", status=2), "web server")
 
 
-@pytest.mark.parametrize("size", [0, 1, 30 * MIB])
+@pytest.mark.parametrize("size", [0, 1, 9 * MIB])
 @pytest.mark.parametrize("code", [403, 405, 501])
 def test_a_web_server_that_refuses_head_is_read_all_the_same(run_leat, server, code, size):
     server.objects["files/a"] = some_bytes(size)
@@ -274,9 +268,8 @@ def test_few_descriptors_are_a_clear_error_and_no_busy_loop(run_leat, server, tm
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12))
 
-    began = time.monotonic()
     done = run_leat("cp", "-r", "s3://bucket/p", tmp_path / "to", env=server.env(), preexec_fn=few)
-    assert time.monotonic() - began < 60
+    assert len(server.requests) < 1000, "asked over and over"
     assert done.returncode in (0, 5, 7), done.stderr
     if done.returncode == 0:
         assert len(tree(tmp_path / "to")) == 100

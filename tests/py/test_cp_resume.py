@@ -5,20 +5,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from command_tools import MIB, leftovers, one_line, some_bytes, started, wait_until
-from conftest import SANITIZE, assert_no_report
+from conftest import assert_no_report
 from faulty_server import black_hole, status
-
-
-@pytest.fixture
-def server(faulty):
-    return faulty()
-
 
 PART = 5 * MIB  # the smallest there is
 
@@ -249,19 +242,19 @@ def test_ctrl_c_ends_a_copy_of_many_small_objects(leat_bin, clean_env, server, s
     for n in range(300):
         server.objects[f"bucket/p/{n:04}"] = some_bytes(100, n)
     server.fault(black_hole, match=moves_data, after=50)
+    # Nothing but the signal ends what waits for the black hole.
+    patient = ["cp", "-r", "--inactivity", "600s", "--timeout", "600s"]
     with started(
-        leat_bin, {**clean_env, **server.env()}, "cp", "-r", "s3://bucket/p", shm_path / "to", stdout=subprocess.DEVNULL
+        *(leat_bin, {**clean_env, **server.env()}, *patient, "s3://bucket/p", shm_path / "to"),
+        stdout=subprocess.DEVNULL,
     ) as process:
         wait_until(lambda: len([r for r in server.requests if moves_data(r)]) > 55, "some objects to arrive")
-        began = time.monotonic()
         process.send_signal(signal.SIGINT)
         process.wait(60)
-        took = time.monotonic() - began
         stderr = process.stderr.read().decode()
     assert_no_report("cp", process.returncode, stderr)
     assert process.returncode == 130
     assert "--resume" in stderr
-    assert took < (1 if not SANITIZE and os.getloadavg()[0] < 4 else 10)
     assert leftovers(shm_path) == []
     for path in (shm_path / "to").iterdir():
         assert path.read_bytes() == server.objects[f"bucket/p/{path.name}"]

@@ -218,7 +218,7 @@ names = st.text(alphabet=string.ascii_letters + string.digits + "_-äß /", min_
 endings = st.lists(st.sampled_from(["bin", "a.bin", "x-1", "dat", "b"]), min_size=1, max_size=4, unique=True)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     found=st.dictionaries(names, endings, min_size=1, max_size=12),
     form=st.sampled_from(["pax", "gnu"]),

@@ -103,7 +103,7 @@ def reassembled(url):
     return list(found.values())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lengths=st.lists(st.one_of(st.integers(0, 40), st.integers(0, 9000), st.sampled_from([4095, 4096, 4097, 8192])),
                      min_size=1, max_size=30).filter(any),

@@ -7,15 +7,8 @@ import signal
 import subprocess
 import termios
 
-import pytest
 from command_tools import MIB, as_nobody, needs_root, one_line, some_bytes, started, wait_until
 from conftest import assert_no_report
-
-
-@pytest.fixture
-def server(faulty):
-    return faulty()
-
 
 ODD_KEYS = [
     "plain",

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 DTYPES = [
     "uint8",
@@ -131,7 +131,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size
 
 
 def test_what_is_packed_is_what_is_unpacked(leat, folder, run_leat):
-    @settings(SETTINGS, max_examples=25)
+    @settings(SETTINGS, max_examples=10)
     @given(
         st.dictionaries(st.lists(NAMES, min_size=1, max_size=3).map("/".join), st.binary(max_size=3000), min_size=1),
         st.sampled_from(["4KiB", "8MiB"]),

@@ -4,14 +4,8 @@ import json
 import os
 import subprocess
 
-import pytest
 from command_tools import one_line
 from faulty_server import status
-
-
-@pytest.fixture
-def server(faulty):
-    return faulty()
 
 
 def test_rm_deletes_what_is_named_and_nothing_else(run_leat, server, tmp_path):

@@ -88,15 +88,15 @@ def test_requests_are_signed_with_a_session_as_botocore_signs(run_leat, express,
 
 def test_a_session_is_begun_once_and_renewed_before_it_ends(run_leat, express):
     express.life_s = 4
-    for i in range(40):
+    for i in range(20):
         express.server.objects[f"{BUCKET}/many/{i}"] = b"x" * 100
     slow = lambda exchange: (time.sleep(0.3), exchange.server.proper(exchange))  # noqa: E731
     express.server.fault(slow, method="GET", match=lambda r: "/many/" in r.key)
-    done = run_leat("cat", *[f"s3://{BUCKET}/many/{i}" for i in range(40)], "--connections", "1", env=express.env)
+    done = run_leat("cat", *[f"s3://{BUCKET}/many/{i}" for i in range(20)], "--connections", "1", env=express.env)
     assert done.returncode == 0, done.stderr
-    assert 3 <= len(express.begun) <= 10  # 12 s, renewed after 2 s each
     used = {scope(r).split("/")[0] for r in express.others}
-    assert len(used) >= 3
+    assert len(used) >= 3, "six seconds or more, renewed after two"
+    assert len(express.begun) <= len(used) + 1, "begun once for each"
 
 
 def test_a_session_that_ended_early_is_begun_again(run_leat, express):

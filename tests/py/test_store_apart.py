@@ -104,7 +104,7 @@ def test_a_section_counts_for_its_bucket_and_the_rest_is_as_ever(run_leat, sides
     run_leat("cp", tmp_path / "x", "s3://one/x", env=env, status=0)
     run_leat("cp", "s3://one/x", "s3://two/x", env=env, status=0)
     assert (tmp_path / "at-two" / "two" / "x").read_bytes() == b"x"
-    doctor = run_leat("doctor", "s3://two/", env=env)
+    doctor = run_leat("doctor", "--time", "100ms", "--bytes", "1MiB", "s3://two/", env=env)
     assert sides["two"].url in doctor.stdout + doctor.stderr
 
 

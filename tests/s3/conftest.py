@@ -1,16 +1,20 @@
 """What the tests against radosgw share: the gateway that tests/s3/run started, a bucket a test, and the commands of
 tests/py/conftest.py pointed at it."""
 
+import contextlib
 import importlib.util
 import os
 import secrets
+import sys
 from pathlib import Path
 
 import boto3
 import pytest
 from botocore.config import Config
 from lacks import LACKS
+from radosgw import LIST_PAGE
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "py"))
 spec = importlib.util.spec_from_file_location("shared", Path(__file__).resolve().parents[1] / "py" / "conftest.py")
 shared = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(shared)
@@ -76,15 +80,41 @@ def s3(boto):
     return boto()
 
 
-@pytest.fixture
-def bucket(s3):
-    """The name of a new, empty bucket. What is in it afterwards is deleted, since the gateway's disk is memory."""
+@contextlib.contextmanager
+def new_bucket(s3):
     name = f"leat-{secrets.token_hex(6)}"
     s3.create_bucket(Bucket=name)
     yield name
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
         for entry in page.get("Contents", []):
             s3.delete_object(Bucket=name, Key=entry["Key"])
+
+
+@pytest.fixture
+def bucket(s3):
+    """The name of a new, empty bucket. What is in it afterwards is deleted, since the gateway's disk is memory."""
+    with new_bucket(s3) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def module_bucket(s3):
+    """One for all tests of a file, each with keys of its own."""
+    with new_bucket(s3) as name:
+        yield name
+
+
+@pytest.fixture
+def other(s3):
+    """Another new, empty bucket."""
+    with new_bucket(s3) as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def list_page():
+    """How many entries a list of the server has at most."""
+    return LIST_PAGE if os.environ.get("TESTED_SERVER") == "radosgw" else 1000
 
 
 @pytest.fixture

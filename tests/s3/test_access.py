@@ -42,7 +42,7 @@ def test_public_object_is_read_as_a_web_page(leat, public, s3_env, tmp_path):
     assert (tmp_path / "x").read_bytes() == b"public"
 
 
-@pytest.fixture(params=[b"by link", b"", b"x" * (20 << 20)], ids=["small", "empty", "large"])
+@pytest.fixture(params=[b"by link", b"x" * (20 << 20)], ids=["small", "large"])
 def link(request, boto, bucket):
     """(a link that is signed for GET alone, what it leads to)"""
     client = boto()
@@ -129,13 +129,13 @@ def test_damaged_session_token_is_denied(leat, bucket, session):
     assert session["AWS_SESSION_TOKEN"] not in done.stderr
 
 
-@pytest.mark.parametrize("key", ["o", pytest.param("a b/=+%/..", marks=pytest.mark.needs("keys with dots")), "käse"])
+@pytest.mark.parametrize("key", ["käse =+%", pytest.param("a b/..", marks=pytest.mark.needs("keys with dots"))])
 @pytest.mark.parametrize("style", ["path", pytest.param("virtual", marks=pytest.mark.needs("buckets in the host"))])
-def test_bucket_is_found_in_path_and_in_host(style, key, leat, s3, keys_of, bucket, s3_env, tmp_path):
+def test_bucket_is_found_in_path_and_in_host(style, key, leat, keys_of, bucket, s3_env, tmp_path):
     env = {"AWS_ENDPOINT_URL": s3_env["AWS_ENDPOINT_URL"].replace("127.0.0.1", "localhost")}
-    (tmp_path / "data").write_bytes(b"x" * (9 << 20))
+    data = b"x" * (9 << 20)  # two parts
+    (tmp_path / "data").write_bytes(data)
     leat("cp", "--addressing", style, tmp_path / "data", f"s3://{bucket}/{key}", env=env, status=0)
-    done = leat("cat", "--addressing", style, f"s3://{bucket}/{key}", env=env, status=0)
-    assert len(done.stdout) == 9 << 20
+    assert leat("cat", "--addressing", style, f"s3://{bucket}/{key}", env=env, status=0, text=False).stdout == data
     listed = leat("ls", "--addressing", style, "-r", "--json", f"s3://{bucket}", env=env, status=0)
     assert [json.loads(line)["key"] for line in listed.stdout.splitlines()] == keys_of(bucket)

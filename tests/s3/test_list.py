@@ -5,18 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-SMALL = 2300  # three pages
-
 
 @pytest.fixture(scope="module")
-def filled(s3):
+def filled(s3, module_bucket, list_page):
     """A bucket with more keys than two pages hold, in folders, some with names that sort unlike their bytes look."""
-    bucket = "leat-listing"
-    s3.create_bucket(Bucket=bucket)
-    keys = [f"train/n{i % 23:02}/img_{i:05}.jpg" for i in range(SMALL)]
+    bucket = module_bucket
+    keys = [f"train/n{i % 23:02}/img_{i:05}.jpg" for i in range(list_page * 23 // 10)]
     keys += [f"train.{i}" for i in range(5)] + ["train0", "Train/x", "ünter/ä b", "~z"]
-    keys += [f"flat/{i}" for i in range(1200)]
-    keys += [f"many/{i:04}/x" for i in range(1100)]
+    keys += [f"flat/{i}" for i in range(list_page * 6 // 5)]
+    keys += [f"many/{i:04}/x" for i in range(list_page * 11 // 10)]
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda key: s3.put_object(Bucket=bucket, Key=key, Body=b"x" * (len(key) % 7)), keys))
     return bucket

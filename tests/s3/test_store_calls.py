@@ -21,8 +21,8 @@ PROMISES = [
 
 
 @pytest.mark.parametrize("promise", PROMISES)
-def test_store_keeps_its_promises(promise, leat_build, clean_env, s3_env, bucket):
-    command = [str(leat_build / "tests" / "s3" / "store_calls"), bucket, promise]
+def test_store_keeps_its_promises(promise, leat_build, clean_env, s3_env, module_bucket):
+    command = [str(leat_build / "tests" / "s3" / "store_calls"), module_bucket, promise]
     # radosgw 16 ignores conditions of CompleteMultipartUpload, moto its If-Match; nothing in Leat relies on them there.
     done = subprocess.run(
         command,

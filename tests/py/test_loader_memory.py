@@ -177,7 +177,7 @@ def uneven(leat_bin, tmp_path_factory):
         (64, {"window": 8, "rank": 1, "world_size": 3}),
         pytest.param(40, {"window": 1}, marks=pytest.mark.long),
         pytest.param(1000, {"window": 30}, marks=pytest.mark.long),
-        (300, {"shuffle": False}),
+        pytest.param(300, {"shuffle": False}, marks=pytest.mark.long),
         (1, {"window": 20}),
     ],
 )

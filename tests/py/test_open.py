@@ -185,9 +185,14 @@ def python(leat, in_a_bucket):
         package = os.path.dirname(os.path.dirname(leat.__file__))
         env = {**os.environ, **in_a_bucket.env(), **PYTHON_ENV, "PYTHONPATH": package}
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return subprocess.Popen([sys.executable, "-c", code], env=env, text=True, **pipes)
+        begun.append(subprocess.Popen([sys.executable, "-c", code], env=env, text=True, **pipes))
+        return begun[-1]
 
-    return start
+    begun = []
+    yield start
+    for process in begun:
+        process.kill()
+        process.communicate()
 
 
 def test_chunks_are_fetched_once_while_they_are_kept(in_a_bucket, python):

@@ -49,7 +49,7 @@ def headers_of():
     for block in listing.split("\n\n"):
         paths = [Path(os.path.normpath(BUILD / line.strip())) for line in block.splitlines()[1:]]
         if paths:
-            found[paths[0]] = sorted(set(paths))
+            found[paths[0]] = set(paths)
     return found
 
 
@@ -61,8 +61,8 @@ def content(path):
 def digest_of(commands, headers):
     """Of everything that decides on the result for a file. Where the clone is does not."""
     digest = hashlib.sha256("\n".join(commands).replace(str(ROOT), "").encode())
-    for path in headers:
-        digest.update(str(path).removeprefix(str(ROOT)).encode() + b"\0" + content(path))
+    for name, path in sorted((str(path).removeprefix(str(ROOT)), path) for path in headers):
+        digest.update(name.encode() + b"\0" + content(path))
     return digest.digest()
 
 

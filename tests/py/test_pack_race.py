@@ -3,11 +3,11 @@ conditions."""
 
 import json
 import re
-import signal
 import subprocess
-import time
+import threading
 
 import pytest
+from command_tools import wait_until
 from format_reader import Dataset
 
 ROUNDS = 5
@@ -84,25 +84,27 @@ def test_of_two_packers_into_one_place_one_gets_an_error(tmp_path, racers, run_l
     assert late > ROUNDS / 2  # both had begun before one of them was done
 
 
-def test_a_packer_that_was_overtaken_does_not_replace(tmp_path, racers, run_leat, leat_bin):
-    """One round that needs no luck: the other packer publishes while this one is held up."""
-    ds, quick, slow = tmp_path / "ds", tmp_path / "quick", racers.bucket / "source/slow"
+def test_a_packer_that_was_overtaken_does_not_replace(tmp_path, server, clean_env, run_leat, leat_bin):
+    """One round that needs no luck: the other packer publishes while this one waits for its files."""
+    ds, quick, go = tmp_path / "ds", tmp_path / "quick", threading.Event()
     make_folder(quick, "quick")
-    slow.mkdir()
-    for i in range(30):
-        (slow / f"{i}.bin").write_bytes(bytes([i]) * 3000)
+    server.objects.update({f"source/slow/{i}.bin": bytes([i]) * 3000 for i in range(30)})
+    server.fault(
+        lambda exchange: go.wait(120) and server.proper(exchange),
+        after=8,
+        match=lambda r: r.method == "GET" and r.key.startswith("source/slow/"),
+    )
     run_leat("pack", quick, ds, status=0)
     chunks = set((ds / "leat/chunks").rglob("*"))
-    command = [leat_bin, "pack", "--replace", "--chunk-size", "4KiB", "-j", "1", "s3://bucket/source/slow", ds]
-    process = subprocess.Popen(command, env=racers.env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    while set((ds / "leat/chunks").rglob("*")) == chunks:  # its first chunk: it has looked at the pointer before
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGSTOP)
-    (quick / "new.bin").write_bytes(b"more")
-    run_leat("pack", "--replace", quick, ds, status=0)
-    process.send_signal(signal.SIGCONT)
-    _, stderr = process.communicate(timeout=60)
+    command = [leat_bin, "pack", "--replace", "--chunk-size", "4KiB", "-j", "1", "s3://source/slow", ds]
+    env = {**clean_env, **server.env()}
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        # Its first chunk: it has looked at the pointer before.
+        wait_until(lambda: set((ds / "leat/chunks").rglob("*")) != chunks, "the first chunk")
+        (quick / "new.bin").write_bytes(b"more")
+        run_leat("pack", "--replace", quick, ds, status=0)
+        go.set()
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode == 6 and "meanwhile" in stderr
     assert contents(Dataset(ds)) == of_folder(quick)
 

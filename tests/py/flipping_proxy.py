@@ -66,6 +66,9 @@ class FlippingProxy:
                 return
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
+    def before(self, head):
+        """Called before a request goes on to the server."""
+
     def _flip(self, which, body):
         """Objects only: lists and the small documents beside them have no checksum of their own."""
         with self.lock:
@@ -86,6 +89,7 @@ class FlippingProxy:
             while message := read_message(client, asked):
                 head, body, asked = message
                 method = head.split(b" ", 1)[0]
+                self.before(head)
                 if method == self.method_up:
                     body = self._flip("up", body)
                 server.sendall(head + b"\r\n\r\n" + body)

@@ -512,19 +512,30 @@ def folders(bucket_dir, n=12, each=4):
     return write_files(bucket_dir / "bucket", files | {"train/f05.bin": b"between", "train/.hidden/x": b"1"})
 
 
-def test_a_killed_indexing_goes_on_with_what_it_has_listed(tmp_path, run_leat, leat_bin, clean_env, serve, bucket_dir):
+@pytest.fixture
+def killed_midway(leat_bin, clean_env, serve, bucket_dir):
+    """killed_midway(args, saved): indexes into the folder at the end of args, from a server that takes its time and never gives
+    its tenth answer, and kills it when so many parts of the listing are saved."""
+
+    def run(args, saved):
+        stalling = serve(bucket_dir, "--latency", "150ms", "--fault", "stall=1", "--fault-after", "9")
+        process = subprocess.Popen([leat_bin, "index", *args], env={**clean_env, **stalling.s3_env()})
+        wait_until(lambda: len(partial(args[-1])) >= saved, timeout=60, what="a listing that is half saved")
+        process.kill()
+        process.wait()
+        assert not (args[-1] / "leat/current").exists()
+
+    return run
+
+
+def test_a_killed_indexing_goes_on_with_what_it_has_listed(tmp_path, run_leat, killed_midway, serve, bucket_dir):
     folders(bucket_dir)
-    server = serve(bucket_dir, "--latency", "150ms")
-    env = server.s3_env()
+    env = serve(bucket_dir).s3_env()
     dest, plain = tmp_path / "ds", tmp_path / "plain"
     args = ["--threads", "1", "--save-every", "1ms", "s3://bucket/train"]
     wanted = index(run_leat, *args, plain, env=env)
     assert partial(plain) == [], "saved parts are gone when the dataset is there"
-    process = subprocess.Popen([leat_bin, "index", *args, dest], env={**clean_env, **env})
-    wait_until(lambda: len(partial(dest)) >= 4, what="a listing that is half saved")
-    process.kill()
-    process.wait()
-    assert not (dest / "leat/current").exists()
+    killed_midway([*args, dest], 2)
     saved = len(partial(dest))
     done = run_leat("index", "--json", "--chunk-size", "4KiB", *args, dest, env=env, status=0)
     assert "continuing with" in done.stderr and "--fresh" in done.stderr
@@ -534,16 +545,12 @@ def test_a_killed_indexing_goes_on_with_what_it_has_listed(tmp_path, run_leat, l
     assert partial(dest) == []
 
 
-def test_one_long_list_goes_on_in_its_middle(tmp_path, run_leat, leat_bin, clean_env, serve, bucket_dir):
+def test_one_long_list_goes_on_in_its_middle(tmp_path, run_leat, killed_midway, serve, bucket_dir):
     write_files(bucket_dir / "bucket/flat", {f"{i:05}.bin": b"" for i in range(9000)})
-    server = serve(bucket_dir, "--latency", "300ms")
-    env = server.s3_env()
+    env = serve(bucket_dir).s3_env()
     dest = tmp_path / "ds"
     args = ["--save-every", "1ms", "s3://bucket/flat"]
-    process = subprocess.Popen([leat_bin, "index", *args, dest], env={**clean_env, **env})
-    wait_until(lambda: len(partial(dest)) >= 4, what="a list that is half saved")
-    process.kill()
-    process.wait()
+    killed_midway([*args, dest], 4)
     done = run_leat("index", "--json", "--chunk-size", "4KiB", *args, dest, env=env, status=0)
     assert "continuing with" in done.stderr
     made = json.loads(done.stdout)
@@ -552,18 +559,11 @@ def test_one_long_list_goes_on_in_its_middle(tmp_path, run_leat, leat_bin, clean
     assert made["samples"] == 9000 and made["list_requests"] <= wanted["list_requests"] - 4
 
 
-def test_saved_listings_that_cannot_be_used_are_not(tmp_path, run_leat, leat_bin, clean_env, serve, bucket_dir):
+def test_saved_listings_that_cannot_be_used_are_not(tmp_path, run_leat, killed_midway, serve, bucket_dir):
     folders(bucket_dir)
-    server = serve(bucket_dir, "--latency", "150ms")
-    env = server.s3_env()
+    env = serve(bucket_dir).s3_env()
     dest = tmp_path / "ds"
     args = ["--threads", "1", "--save-every", "1ms", "s3://bucket/train", dest]
-
-    def interrupt():
-        process = subprocess.Popen([leat_bin, "index", *args], env={**clean_env, **env})
-        wait_until(lambda: len(partial(dest)) >= 2, what="a listing that is half saved")
-        process.kill()
-        process.wait()
 
     wanted = index(run_leat, "s3://bucket/train", tmp_path / "plain", env=env)["id"]
     for spoil, words in (
@@ -573,7 +573,7 @@ def test_saved_listings_that_cannot_be_used_are_not(tmp_path, run_leat, leat_bin
         (lambda path: (path.parent / partial(dest)[0]).unlink(), "-saved-00000000 is not there"),
         (None, "--fresh"),
     ):
-        interrupt()
+        killed_midway(args, 2)
         if spoil:
             spoil(dest / "leat/partial" / partial(dest)[1])
         more = [] if spoil else ["--fresh"]

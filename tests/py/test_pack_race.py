@@ -3,14 +3,15 @@ conditions."""
 
 import json
 import re
-import signal
 import subprocess
-import time
+import threading
 
 import pytest
+from command_tools import wait_until
+from flipping_proxy import FlippingProxy
 from format_reader import Dataset
 
-ROUNDS = 5
+ROUNDS = 2
 
 
 def make_folder(folder, text):
@@ -27,14 +28,31 @@ def of_folder(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-class Racers:
-    """Two packers, of which each has seen what is at the destination long before either publishes: the list of files and
-    the files come through a server that takes its time."""
+class BothBegun(FlippingProxy):
+    """Gives no file of the sources before both packers have asked for one: each has looked at the destination by then."""
 
-    def __init__(self, leat_bin, env, bucket, server):
-        self.leat_bin, self.env, self.bucket = leat_bin, {**env, **server.s3_env()}, bucket
+    def __init__(self, upstream):
+        self.asked, self.changed = set(), threading.Condition()
+        super().__init__(upstream)
+
+    def before(self, head):
+        found = re.match(rb"GET /bucket/source/([ab])/", head)
+        if found:
+            with self.changed:
+                self.asked.add(found[1])
+                self.changed.notify_all()
+                assert self.changed.wait_for(lambda: len(self.asked) == 2, timeout=60)
+
+
+class Racers:
+    """Two packers, of which each has seen what is at the destination before either publishes."""
+
+    def __init__(self, leat_bin, env, bucket, server, proxy):
+        self.leat_bin, self.bucket, self.proxy = leat_bin, bucket, proxy
+        self.env = {**env, **server.s3_env(), "AWS_ENDPOINT_URL": proxy.url}
 
     def run(self, destination, *options):
+        self.proxy.asked.clear()
         command = [self.leat_bin, "pack", "--json", "--chunk-size", "4KiB", *options]
         processes = [
             subprocess.Popen(
@@ -57,7 +75,9 @@ class Racers:
 def racers(leat_bin, clean_env, serve, bucket_dir):
     for name in "ab":
         make_folder(bucket_dir / "bucket/source" / name, name)
-    return Racers(leat_bin, clean_env, bucket_dir / "bucket", serve(bucket_dir, "--latency", "40ms"))
+    server = serve(bucket_dir)
+    with BothBegun(f"127.0.0.1:{server.port}") as proxy:
+        yield Racers(leat_bin, clean_env, bucket_dir / "bucket", server, proxy)
 
 
 @pytest.mark.parametrize("store", ["file", "s3"])
@@ -81,28 +101,30 @@ def test_of_two_packers_into_one_place_one_gets_an_error(tmp_path, racers, run_l
             assert contents(Dataset(place, id=loser_id)) == of_folder(racers.bucket / "source" / loser)
         else:
             assert "already" in stderr
-    assert late > ROUNDS / 2  # both had begun before one of them was done
+    assert late == ROUNDS, "both had begun before one of them was done"
 
 
-def test_a_packer_that_was_overtaken_does_not_replace(tmp_path, racers, run_leat, leat_bin):
-    """One round that needs no luck: the other packer publishes while this one is held up."""
-    ds, quick, slow = tmp_path / "ds", tmp_path / "quick", racers.bucket / "source/slow"
+def test_a_packer_that_was_overtaken_does_not_replace(tmp_path, server, clean_env, run_leat, leat_bin):
+    """One round that needs no luck: the other packer publishes while this one waits for its files."""
+    ds, quick, go = tmp_path / "ds", tmp_path / "quick", threading.Event()
     make_folder(quick, "quick")
-    slow.mkdir()
-    for i in range(30):
-        (slow / f"{i}.bin").write_bytes(bytes([i]) * 3000)
+    server.objects.update({f"source/slow/{i}.bin": bytes([i]) * 3000 for i in range(30)})
+    server.fault(
+        lambda exchange: go.wait(120) and server.proper(exchange),
+        after=8,
+        match=lambda r: r.method == "GET" and r.key.startswith("source/slow/"),
+    )
     run_leat("pack", quick, ds, status=0)
     chunks = set((ds / "leat/chunks").rglob("*"))
-    command = [leat_bin, "pack", "--replace", "--chunk-size", "4KiB", "-j", "1", "s3://bucket/source/slow", ds]
-    process = subprocess.Popen(command, env=racers.env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    while set((ds / "leat/chunks").rglob("*")) == chunks:  # its first chunk: it has looked at the pointer before
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGSTOP)
-    (quick / "new.bin").write_bytes(b"more")
-    run_leat("pack", "--replace", quick, ds, status=0)
-    process.send_signal(signal.SIGCONT)
-    _, stderr = process.communicate(timeout=60)
+    command = [leat_bin, "pack", "--replace", "--chunk-size", "4KiB", "-j", "1", "s3://source/slow", ds]
+    env = {**clean_env, **server.env()}
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        # Its first chunk: it has looked at the pointer before.
+        wait_until(lambda: set((ds / "leat/chunks").rglob("*")) != chunks, "the first chunk")
+        (quick / "new.bin").write_bytes(b"more")
+        run_leat("pack", "--replace", quick, ds, status=0)
+        go.set()
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode == 6 and "meanwhile" in stderr
     assert contents(Dataset(ds)) == of_folder(quick)
 

@@ -7,7 +7,7 @@ import threading
 
 from faulty_server import status
 
-BUSY, FREE, AT_ONCE = 30, 200, 16
+BUSY, FREE, AT_ONCE = 30, 80, 16
 
 
 class Folders:

@@ -512,13 +512,3 @@ def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkey
     assert len(device_spans()) == 6
     made = len(observe.current.device.free) + 1
     assert made == 12  # events are used again
-
-
-def test_whatif_refuses_what_it_cannot_answer(run_leat, tmp_path):
-    report = tmp_path / "r.json"
-    report.write_text('{"leat_report": 7}')
-    assert "a report of version 7" in run_leat("whatif", report).stderr
-    report.write_text("[]")
-    assert "not a report of 'leat profile'" in run_leat("whatif", report, status=2).stderr
-    assert "a percentage is from 0 to 100" in run_leat("whatif", report, "--cache", "150", status=2).stderr
-    assert run_leat("whatif", tmp_path / "none.json").returncode == 3

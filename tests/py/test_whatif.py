@@ -165,3 +165,6 @@ def test_reports_that_are_damaged_or_newer_are_refused_by_name(report, run_leat,
         done = run_leat("whatif", path, status=2)
         assert done.stderr.startswith(f"leat: {path}")
         assert len(done.stderr.splitlines()) == 1
+    path.write_text("[]")
+    assert "not a report of 'leat profile'" in run_leat("whatif", path, status=2).stderr
+    run_leat("whatif", tmp_path / "none.json", status=3)

@@ -6,6 +6,7 @@ has imported torch before it. `fresh=True` is for what looks at how Python start
 
 import contextlib
 import fcntl
+import importlib.util
 import json
 import os
 import re
@@ -36,6 +37,14 @@ def left_behind():
             finally:
                 os.close(fd)
     return left
+
+
+def load(name):
+    """A file of the observer, as a module."""
+    spec = importlib.util.spec_from_file_location(f"{name}_under_test", OBSERVER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def command_of(program, ranks=1, fresh=False):

@@ -80,6 +80,12 @@ def assert_once(batches, steps=STEPS, ranks=1, samples=SAMPLES):
     assert len(seen) == samples
 
 
+def assert_two_epochs_of_two_ranks(seen):
+    assert sorted(seen) == [("train", 0), ("train", 1)]
+    for batches in seen.values():
+        assert_once(batches, ranks=2)
+
+
 def test_plain_loop_and_its_second_run_see_every_sample_once(program, squares, tmp_path):
     state = tmp_path / "state.json"
     program.run("plain.py", squares.url, 3, state, STEPS + 2)
@@ -116,18 +122,12 @@ def test_torchrun_with_two_ranks_and_a_second_run_with_one(program, squares, tmp
 )
 def test_processes_whose_loader_is_older_than_the_process_group(program, squares, where, method):
     program.run("spawn.py", where, method, squares.url, 2, free_port())
-    seen = program.batches()
-    assert sorted(seen) == [("train", 0), ("train", 1)]
-    for batches in seen.values():
-        assert_once(batches, ranks=2)
+    assert_two_epochs_of_two_ranks(program.batches())
 
 
 def test_fsdp_with_two_ranks(program, squares):
     program.run("fsdp.py", squares.url, 2, ranks=2)
-    seen = program.batches()
-    assert sorted(seen) == [("train", 0), ("train", 1)]
-    for batches in seen.values():
-        assert_once(batches, ranks=2)
+    assert_two_epochs_of_two_ranks(program.batches())
 
 
 def test_batches_kept_for_accumulation_and_a_validation_beside_it(program, squares, val):

@@ -1,6 +1,5 @@
 """`leat profile` counts steps as a training goes on with them: with many workers, batches ahead and short epochs."""
 
-import importlib.util
 import json
 import sys
 import threading
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import SANITIZE
 from loading import SLOW, wait_until
-from profiling import OBSERVER
+from profiling import load
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="times are compared; test_profile.py has what is ours")
@@ -88,12 +87,8 @@ def test_workers_that_start_with_every_epoch_are_input(follow, context):
 @pytest.fixture
 def fetches(monkeypatch):
     """The observer's part that follows fetches, as a module."""
-    for name, file in (("_leat_lane", "lane.py"), ("_leat_fetch", "fetch.py")):
-        spec = importlib.util.spec_from_file_location(name, OBSERVER / file)
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, name, module)
-        spec.loader.exec_module(module)
-    return module
+    monkeypatch.setitem(sys.modules, "_leat_lane", load("lane"))
+    return load("fetch")
 
 
 def is_waited_for(path):

@@ -32,7 +32,7 @@ ODD = Path(__file__).with_name("profile_odd.py")
 )
 def test_odd_scripts_keep_their_output_and_status(profile, tmp_path, kind, status, out, words, died):
     under = ["-m", "cProfile", "-o", tmp_path / "other.prof"] if kind == "traced" else []
-    done, report = profile(program=[*under, ODD, kind], fresh=kind == "hooked", status=status)
+    done, report = profile(program=[*under, ODD, kind], status=status)
     assert done.stdout == out
     assert words in done.stderr
     if died is None:

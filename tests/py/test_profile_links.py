@@ -1,6 +1,5 @@
 """Which links `leat profile --time` measures, and that a rank that does not come leaves nobody waiting in a collective."""
 
-import importlib.util
 import subprocess
 import sys
 import threading
@@ -9,19 +8,11 @@ import types
 import pytest
 from conftest import SANITIZE
 from loading import SLOW, torchrun
-from profiling import OBSERVER
+from profiling import OBSERVER, load
 
 pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="test_profile.py has what is ours")
 
 torch = pytest.importorskip("torch")
-
-
-def load(name):
-    """A file of the observer that stands alone."""
-    spec = importlib.util.spec_from_file_location(f"{name}_under_test", OBSERVER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

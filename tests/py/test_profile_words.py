@@ -4,18 +4,15 @@ import json
 import re
 
 import pytest
-from test_whatif import RUN
+from test_whatif import RUN, report_of
 
 
 @pytest.fixture
 def show(run_leat, tmp_path):
     """show(workers=2) -> what is said of a report with such a run."""
 
-    def say(**changes):
-        top = dict.fromkeys(("leat", "made", "accelerator", "type", "model", "command"), "x")
-        stalls = changes.pop("stalls", [])
-        report = {"leat_report": 1, **top, "runs": [{**RUN, **changes}], "stalls": stalls, "ranks": [], "notes": []}
-        (tmp_path / "r.json").write_text(json.dumps(report))
+    def say(stalls=(), **changes):
+        (tmp_path / "r.json").write_text(json.dumps(report_of({**RUN, **changes}, stalls=stalls)))
         return run_leat("profile", "show", tmp_path / "r.json", status=0).stdout
 
     return say

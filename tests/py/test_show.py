@@ -9,41 +9,35 @@ import pytest
 from format_writer import Field, Place
 from PIL import Image
 
-WRITE = """
-import io, sys
-import numpy as np
-from PIL import Image
-import leat
 
 def picture(i):
     out = io.BytesIO()
     Image.fromarray(np.full((40, 60 + i, 3), (i * 20, 0, 255 - i * 20), np.uint8)).save(out, "PNG")
     return out.getvalue()
 
-fields = {
-    "png": "image", "cls": leat.Label(["cat", "dog"]), "w": "float", "text": "string", "meta": "json",
-    "emb": leat.Array("float32", [3, None]), "half": leat.Array("float16", [2]), "tok": leat.Tokens("uint16"),
-    "raw": "bytes", "opt": leat.Optional("int"),
-}
-with leat.Writer(sys.argv[1], fields=fields) as w:
-    for i in range(12):
-        sample = {
-            "png": picture(i), "cls": i % 2, "w": i / 8, "text": "line\\n%d \\x1b[31m" % i + "x" * (i * 40),
-            "meta": {"a": [1, {"b": "\\u00e9\\u202e\\\\"}], "n": i},
-            "emb": np.arange(3 * (i + 1), dtype=np.float32).reshape(3, i + 1) / 2,
-            "half": np.array([-1.5, i], np.float16), "tok": np.arange(i * 30, dtype=np.uint16),
-            "raw": bytes(range(i * 3)),
-        }
-        if i % 3:
-            sample["opt"] = -i
-        w.write(sample, key=f"a/{i}")
-"""
 
-
-@pytest.fixture
-def ds(tmp_path, run_python):
-    run_python(WRITE, tmp_path / "ds")
-    return tmp_path / "ds"
+@pytest.fixture(scope="module")
+def ds(leat, tmp_path_factory):
+    """Twelve samples with a field of every kind."""
+    path = tmp_path_factory.mktemp("show") / "ds"
+    fields = {
+        "png": "image", "cls": leat.Label(["cat", "dog"]), "w": "float", "text": "string", "meta": "json",
+        "emb": leat.Array("float32", [3, None]), "half": leat.Array("float16", [2]), "tok": leat.Tokens("uint16"),
+        "raw": "bytes", "opt": leat.Optional("int"),
+    }  # fmt: skip
+    with leat.Writer(path, fields=fields) as w:
+        for i in range(12):
+            sample = {
+                "png": picture(i), "cls": i % 2, "w": i / 8, "text": f"line\n{i} \x1b[31m" + "x" * (i * 40),
+                "meta": {"a": [1, {"b": "\u00e9\u202e\\"}], "n": i},
+                "emb": np.arange(3 * (i + 1), dtype=np.float32).reshape(3, i + 1) / 2,
+                "half": np.array([-1.5, i], np.float16), "tok": np.arange(i * 30, dtype=np.uint16),
+                "raw": bytes(range(i * 3)),
+            }  # fmt: skip
+            if i % 3:
+                sample["opt"] = -i
+            w.write(sample, key=f"a/{i}")
+    return path
 
 
 def shown(run_leat, *args):

@@ -5,16 +5,16 @@ import linecache
 import os
 import re
 import signal
-import subprocess
 import sys
 import textwrap
 import threading
 import time
 from pathlib import Path
 
+import loading
 import pytest
 import transforms as t
-from conftest import PRELOAD, PYTHON_ENV
+from conftest import PRELOAD
 from loading import PYTHON_BUILD, SLOW, numbers, wait_until
 from transforms import G
 
@@ -287,9 +287,8 @@ def program(tmp_path, text):
 
 
 def start(runtime, path, *args):
-    env = {**runtime.env, "PYTHONPATH": f"{PYTHON_BUILD / 'python'}:{Path(__file__).parent}", **PYTHON_ENV}
-    command = [sys.executable, *map(str, (path, *args))]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    places = f"{PYTHON_BUILD / 'python'}:{Path(__file__).parent}"
+    return loading.start(runtime, [sys.executable, *map(str, (path, *args))], PYTHONPATH=places)
 
 
 MAIN = """

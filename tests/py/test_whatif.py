@@ -13,23 +13,19 @@ RUN = {
 }  # fmt: skip
 
 
+def report_of(*runs, **more):
+    """A report with these runs, in the form of version 1, which stays readable."""
+    top = dict.fromkeys(("leat", "made", "accelerator", "type", "model", "command"), "x")
+    return {"leat_report": 1, **top, "runs": runs, "stalls": [], "ranks": [], "notes": [], **more}
+
+
 @pytest.fixture
 def report(tmp_path):
-    """report(read_bytes=…) -> path of a report with one run, in the form of version 1, which stays readable."""
+    """report(read_bytes=…) -> path of a report with one run."""
 
     def write(name="r.json", kind="", **changes):
-        run = {**RUN, **changes}
-        top = {
-            "leat_report": 1,
-            "leat": "0",
-            "made": "-",
-            "accelerator": "H200",
-            "type": kind,
-            "model": "",
-            "command": "x",
-        }
         path = tmp_path / name
-        path.write_text(json.dumps({**top, "runs": [run], "stalls": [], "ranks": [], "notes": []}))
+        path.write_text(json.dumps(report_of({**RUN, **changes}, accelerator="H200", type=kind)))
         return path
 
     return write
@@ -165,3 +161,6 @@ def test_reports_that_are_damaged_or_newer_are_refused_by_name(report, run_leat,
         done = run_leat("whatif", path, status=2)
         assert done.stderr.startswith(f"leat: {path}")
         assert len(done.stderr.splitlines()) == 1
+    path.write_text("[]")
+    assert "not a report of 'leat profile'" in run_leat("whatif", path, status=2).stderr
+    run_leat("whatif", tmp_path / "none.json", status=3)

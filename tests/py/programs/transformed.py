@@ -1,4 +1,4 @@
-"""A rank under torchrun whose loader has a transform; saves in the middle and goes on in a new loader. Prints what it saw."""
+"""A rank under torchrun whose loader has a transform; saves in the middle, reads on, and goes back to there. Prints what it saw."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def main(url):
             if n == 2:
                 state = loader.state_dict()
                 break
-    with leat.Loader(url, **settings) as loader:
+        next(iter(loader))
         loader.load_state_dict(state)
         for _, i, r in loader:
             seen += [(int(a), float(b)) for a, b in zip(i, r)]

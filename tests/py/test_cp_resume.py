@@ -55,8 +55,15 @@ def kill_midway(leat_bin, env, server, source, to, parts, how):
     return process.returncode, stderr
 
 
-@pytest.mark.parametrize("direction", ["up", "down"])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("how", "direction"),
+    [
+        (signal.SIGKILL, "up"),
+        (signal.SIGINT, "down"),
+        pytest.param(signal.SIGKILL, "down", marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, "up", marks=pytest.mark.long),
+    ],
+)
 def test_an_interrupted_copy_is_taken_up_where_it_stopped(
     run_leat, leat_bin, clean_env, server, shm_path, direction, how
 ):

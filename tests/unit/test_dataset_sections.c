@@ -26,8 +26,8 @@ static struct {
     atomic_int flips; /* answers still to be damaged; below 0: all */
     atomic_uint code; /* 0: a proper answer */
     atomic_uint requests;
-    atomic_uint alone;    /* so many of them are answered by themselves; the others wait … */
-    atomic_uint together; /* … until so many of them have been there at once */
+    atomic_uint alone;    /* this many are answered by themselves; the others wait … */
+    atomic_uint together; /* … until this many have been there at once */
     atomic_uint now;
     atomic_uint peak;
 } bucket;

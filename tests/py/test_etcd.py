@@ -401,7 +401,7 @@ def slices(short, each):
     return [(short, 0), *(pytest.param(each, seed, marks=pytest.mark.long) for seed in range(1, 11))]
 
 
-@pytest.mark.parametrize(("times", "seed"), slices(5, 20))
+@pytest.mark.parametrize(("times", "seed"), slices(3, 20))
 def test_machines_are_killed_and_come_back(times, seed, bucket, machines, etcd):
     """Each kill is a loss and each start a join. Three machines, of which one is killed at a random moment."""
     box = etcd()

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 from conftest import PRELOAD, SANITIZE
-from etcd_box import POOL, Way, end_machine, etcd, shared_etcd, start_alone, trainings
+from etcd_box import POOL, Way, end_machine, start_alone, trainings
 from loading import PYTHON_BUILD, free_port, wait_until
-from machines import bucket, check_epochs, finish, job_data, jobs_of, machines, network, wait_for_lines
+from machines import check_epochs, finish, jobs_of, wait_for_lines
 
-__all__ = ["bucket", "etcd", "job_data", "machines", "network", "shared_etcd"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 LEASE_S = 6

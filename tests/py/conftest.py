@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["loading", "profiling"]
+pytest_plugins = ["loading", "profiling", "machines", "etcd_box"]
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("LEAT_BUILD", ROOT / "build" / "release")).resolve()

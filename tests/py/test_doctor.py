@@ -21,7 +21,17 @@ KEYS = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION":
 SERVED = {"LEAT_SERVE_ACCESS_KEY": KEY, "LEAT_SERVE_SECRET_KEY": SECRET}
 QUICK = ("--time", "200ms", "--bytes", "4MiB", "--timeout", "2s")
 
-needs_unshare = pytest.mark.skipif(not can_unshare(), reason="needs namespaces")
+needs_unshare = pytest.mark.skipif(not can_unshare(), reason="no namespaces here")
+
+
+def doctor_in(leat_bin, namespaces, env, *more, before=()):
+    """The report of doctor in namespaces of its own."""
+    command = ["unshare", namespaces, *before, leat_bin, "doctor", "--json", *QUICK, *more]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    if "mount" in done.stderr:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    assert_no_report("doctor", done.returncode, done.stderr)
+    return Report(done)
 
 
 def silent(exchange):
@@ -260,16 +270,7 @@ def test_a_server_that_says_nothing_is_given_up(doctor, faulty):
 @needs_unshare
 def test_without_a_network_it_says_so(leat_bin, clean_env):
     def run(**env):
-        done = subprocess.run(
-            ["unshare", "-rn", leat_bin, "doctor", "--json", *QUICK, "s3://bucket/set"],
-            env={**clean_env, **KEYS, **env},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert_no_report("doctor", done.returncode, done.stderr)
-        return Report(done)
+        return doctor_in(leat_bin, "-rn", {**clean_env, **KEYS, **env}, "s3://bucket/set")
 
     r = run(AWS_ENDPOINT_URL="http://10.1.2.3:80")
     assert r.of("bad") == ["endpoint"] and "unreachable" in r["endpoint"]["found"]
@@ -296,17 +297,9 @@ sys.exit(subprocess.run(sys.argv[2:]).returncode)
 @needs_unshare
 def test_a_check_that_hangs_is_left_behind(leat_bin, clean_env, tmp_path):
     """getaddrinfo() cannot be told to stop: the name server here is silent for longer than run() waits."""
-    done = subprocess.run(
-        ["unshare", "-rmn", sys.executable, "-c", SILENT_NAMES, tmp_path, leat_bin, "doctor", "--json", *QUICK]
-        + ["--endpoint-url", "http://bucket.test", "s3://bucket/set"],
-        env=clean_env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert_no_report("doctor", done.returncode, done.stderr)
-    r = Report(done)
+    before = [sys.executable, "-c", SILENT_NAMES, tmp_path]
+    where = ["--endpoint-url", "http://bucket.test", "s3://bucket/set"]
+    r = doctor_in(leat_bin, "-rmn", clean_env, *where, before=before)
     assert r.of("bad") == ["name"] and "no answer within" in r["name"]["found"]
     assert "resolv.conf" in r["name"]["advice"]
 
@@ -319,20 +312,7 @@ GPU += 'exec "$0" "$@"'
 
 @needs_unshare
 def test_gpus_are_seen_without_cuda(leat_bin, clean_env):
-    def run(driver):
-        return subprocess.run(
-            ["unshare", "-rm", "sh", "-c", GPU.format(driver), leat_bin, "doctor", "--json", *QUICK],
-            env=clean_env,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    done = run("550.54.15")
-    if "mount" in done.stderr:
-        pytest.skip("tmpfs cannot be mounted over /proc/driver here")
-    gpu = Report(done)["gpu"]
+    gpu = doctor_in(leat_bin, "-rm", clean_env, before=["sh", "-c", GPU.format("550.54.15")])["gpu"]
     assert "1 × NVIDIA H200, driver 550.54.15" in gpu["found"]
     devices = [f"/dev/nvidia{i}" for i in range(8)]
     if not any(os.path.exists(path) for path in devices):

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import SANITIZE
 from loading import SLOW, free_port, wait_until
-from machines import bucket, job_data, launched, machines
+from machines import launched
 
-__all__ = ["bucket", "job_data", "machines"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 PROGRAM = Path(__file__).parent / "programs" / "elastic_rank.py"

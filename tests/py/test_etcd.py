@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 from conftest import PRELOAD, SANITIZE
-from etcd_box import POOL, Way, end_machine, etcd, shared_etcd, start_alone, trainings
+from etcd_box import POOL, Way, end_machine, start_alone, trainings
 from loading import PYTHON_BUILD, free_port, wait_until
-from machines import bucket, check_epochs, finish, job_data, jobs_of, machines, network, wait_for_lines
+from machines import check_epochs, finish, jobs_of, wait_for_lines
 
-__all__ = ["bucket", "etcd", "job_data", "machines", "network", "shared_etcd"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 LEASE_S = 6
@@ -401,7 +400,7 @@ def slices(short, each):
     return [(short, 0), *(pytest.param(each, seed, marks=pytest.mark.long) for seed in range(1, 11))]
 
 
-@pytest.mark.parametrize(("times", "seed"), slices(5, 20))
+@pytest.mark.parametrize(("times", "seed"), slices(3, 20))
 def test_machines_are_killed_and_come_back(times, seed, bucket, machines, etcd):
     """Each kill is a loss and each start a join. Three machines, of which one is killed at a random moment."""
     box = etcd()

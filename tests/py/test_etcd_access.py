@@ -5,12 +5,11 @@ import subprocess
 
 import pytest
 from conftest import SANITIZE
-from etcd_box import Training, Way, etcd, shared_etcd, start_alone, trainings
+from etcd_box import Training, Way, start_alone, trainings
 from loading import free_port, wait_until
-from machines import bucket, check_epochs, check_lengths, finish, job_data, jobs_of, keys_of, machines
+from machines import check_epochs, check_lengths, finish, jobs_of, keys_of
 from test_etcd import ENDLESS, peer_bytes
 
-__all__ = ["bucket", "etcd", "job_data", "machines", "shared_etcd"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 

@@ -4,10 +4,8 @@ import json
 
 import pytest
 from conftest import SANITIZE
-from etcd_box import etcd, shared_etcd
 from loading import SLOW, wait_until
 
-__all__ = ["etcd", "shared_etcd"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 MACHINES = 4000

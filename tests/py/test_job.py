@@ -17,20 +17,8 @@ import time
 import pytest
 from conftest import SANITIZE
 from loading import SLOW, free_port, make_blobs, pack, wait_until
-from machines import (
-    FakePeer,
-    bucket,
-    check_epochs,
-    finish,
-    job_data,
-    jobs_of,
-    keys_of,
-    machines,
-    network,
-    wait_for_lines,
-)
+from machines import FakePeer, check_epochs, finish, jobs_of, keys_of, wait_for_lines
 
-__all__ = ["bucket", "job_data", "machines", "network"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 from conftest import SANITIZE
-from machines import FakePeer, bucket, job_data
+from machines import FakePeer
 from test_job import Alone, request
 
-__all__ = ["bucket", "job_data"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 

@@ -7,11 +7,10 @@ import signal
 import pytest
 from conftest import SANITIZE
 from loading import make_blobs
-from machines import FakePeer, check_epochs, finish, machines
+from machines import FakePeer, check_epochs, finish
 from shards import write_tar
 from test_job import Alone, request, sources
 
-__all__ = ["machines"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
 
 

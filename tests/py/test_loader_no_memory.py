@@ -10,10 +10,10 @@ import subprocess
 
 import pytest
 from conftest import SANITIZE, assert_no_report
-from etcd_box import etcd, shared_etcd
+from etcd_box import etcd
 from loading import SLOW, wait_until
 
-__all__ = ["etcd", "shared_etcd"]
+__all__ = ["etcd"]
 
 G = 24
 BUDGET = "700kb"  # less than two datasets of images: some chunks have to go

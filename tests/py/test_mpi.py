@@ -10,9 +10,8 @@ import sys
 import pytest
 from conftest import PRELOAD, ROOT, SANITIZE
 from loading import PYTHON_BUILD, SLOW, free_port
-from machines import PROGRAM, bucket, job_data, keys_of, machines
+from machines import PROGRAM, keys_of
 
-__all__ = ["bucket", "job_data", "machines"]
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(SANITIZE == "thread" or bool(PRELOAD), reason="mpirun hands on no preloaded library"),

@@ -29,24 +29,8 @@ def test_each_epoch_has_a_line(run_leat):
     assert "20000 samples, 1.86 GiB in 2000 chunks, window 8" in out
     assert "1 node x 1 rank, batches of 32" in out
     lines = out.split("next-use\n", 1)[1].splitlines()
-    assert lines[0].split() == (
-        [
-            "epoch",
-            "seconds",
-            "stalled",
-            "share",
-            "for",
-            "data",
-            "for",
-            "prep",
-            "hits",
-            "memory",
-            "disk",
-            "peers",
-            "bucket",
-            "requests",
-        ]
-    )
+    heads = "epoch seconds stalled share for data for prep hits memory disk peers bucket requests"
+    assert lines[0].split() == heads.split()
     assert [line.split()[0] for line in lines[1:5]] == ["1", "2", "3", "4"]
     assert lines[5].endswith("s") and "s in total" in lines[5]
 
@@ -129,22 +113,8 @@ def test_a_real_dataset_is_read_by_its_root(run_leat, tmp_path):
         (raw / f"{i}.bin").write_bytes(os.urandom(10_000))
     run_leat("pack", raw, tmp_path / "set", "--chunk-size", "100kb", "--quiet", status=0)
     root = json.loads(run_leat("info", tmp_path / "set", "--json", status=0).stdout)
-    got = json.loads(
-        run_leat(
-            "simulate",
-            tmp_path / "set",
-            "--batch",
-            "16",
-            "--window",
-            "4",
-            "--ram",
-            "2mb",
-            "--last",
-            "short",
-            "--json",
-            status=0,
-        ).stdout
-    )
+    options = ["--batch", "16", "--window", "4", "--ram", "2mb", "--last", "short", "--json"]
+    got = json.loads(run_leat("simulate", tmp_path / "set", *options, status=0).stdout)
     assert got["dataset"]["samples"] == 300
     assert got["dataset"]["chunks"] == root["chunks"]
     assert all(epoch["samples"] == 300 for epoch in got["runs"][0]["epochs"])

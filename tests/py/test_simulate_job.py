@@ -9,9 +9,8 @@ import json
 import pytest
 from conftest import SANITIZE
 from loading import make_blobs, pack
-from machines import finish, machines
+from machines import finish
 
-__all__ = ["machines"]
 pytestmark = [
     pytest.mark.skipif(bool(SANITIZE), reason="a job that computes for milliseconds"),
 ]

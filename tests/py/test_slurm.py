@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import PRELOAD, SANITIZE
 from loading import PYTHON_BUILD, SLOW, free_port, wait_until
-from machines import PROGRAM, bucket, job_data, keys_of
-
-__all__ = ["bucket", "job_data"]
+from machines import PROGRAM, keys_of
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [

@@ -102,24 +102,21 @@ LONGEST = [
 
 
 def thin_out(items):
-    """Splits the tests into those that a sanitizer needs to see and the rest: it needs one case of each parametrization, unless
-    each runs other code, and no test in which all of our code is Python. The release build runs all of them."""
+    """What a sanitizer needs to see, and the rest: no test in which all of our code is Python, and one case of each
+    parametrization unless each runs other code (LEAT_THIN, tools/suite). The release build runs all of them."""
     wanted, left = [], []
     seen = set()
     for item in items:
-        test = (
-            item.path,
-            (item.get_closest_marker("every_case") and item.name) or getattr(item, "originalname", item.name),
-        )
-        (left if test in seen or item.get_closest_marker("python_only") else wanted).append(item)
-        seen.add(test)
+        name = item.name if item.get_closest_marker("every_case") else getattr(item, "originalname", item.name)
+        again = THIN and (item.path, name) in seen
+        (left if again or item.get_closest_marker("python_only") else wanted).append(item)
+        seen.add((item.path, name))
     return wanted, left
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out what LEAT_THIN says (tools/suite). Workers are given files in the order of LONGEST, then those with most
-    tests."""
-    if THIN:
+    """Workers are given files in the order of LONGEST, then those with most tests."""
+    if SANITIZE:
         items[:], left = thin_out(items)
         config.hook.pytest_deselected(items=left)
     if hasattr(config, "workerinput"):

@@ -11,9 +11,7 @@ import pytest
 from loading import SLOW, warm_python
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(
-    bool(os.environ.get("LEAT_SANITIZE")), reason="Python would need the sanitizer's runtime"
-)
+pytestmark = pytest.mark.python_only
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, ROOT, SANITIZE
+from conftest import BUILD, ROOT
 from snippets import Block, Sandbox, Syntax, blocks_of, commands_of, compare, loosely, make_shims, members_of
 
 PAGES = sorted(p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 WITH_BLOCKS = [p for p in PAGES if "```" in p.read_text()]
 PREPARED = ROOT / "tests" / "py"
 
-no_sanitizer = pytest.mark.skipif(bool(SANITIZE), reason="pages are about what a reader sees")
+pytestmark = pytest.mark.python_only  # what the commands of the pages run in C, tests of the commands run too
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,6 @@ def sandbox(runtime, leat_bin, serve, shims, tmp_path):
     box.close()
 
 
-@no_sanitizer
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_block_of_the_page_runs(page, sandbox):
     blocks = blocks_of(page, ROOT)
@@ -198,7 +197,6 @@ WRONG = [
 ]
 
 
-@no_sanitizer
 def test_a_page_that_is_wrong_fails(page, sandbox):
     for text, why in WRONG:
         with pytest.raises(AssertionError) as caught:
@@ -214,7 +212,6 @@ def test_a_fence_without_a_known_language_or_end_is_refused(page, text):
         page(text)
 
 
-@no_sanitizer
 def test_a_page_is_one_story(page, sandbox):
     """Exports, files, names of Python and ports last to the end of the page, and what it started ends with it."""
     blocks = page(

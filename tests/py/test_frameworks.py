@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import SANITIZE
 from loading import PYTHON_BUILD, free_port, make_images, pack, torchrun, wait_until, warm_python
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -19,7 +18,7 @@ SAMPLES = 96
 STEPS = 6  # of 16 samples
 VAL_SAMPLES = 40
 
-pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="the frameworks are not what a sanitizer is to look at")
+pytestmark = pytest.mark.python_only
 
 
 @pytest.fixture(scope="module")

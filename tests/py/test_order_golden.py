@@ -5,9 +5,9 @@ import subprocess
 
 import order_reference
 import pytest
-from conftest import ROOT, SANITIZE
+from conftest import ROOT
 
-pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="what is compiled here is compiled without it")
+pytestmark = pytest.mark.python_only
 
 GOLDEN = ROOT / "tests" / "golden"
 SOURCES = [

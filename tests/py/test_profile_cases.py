@@ -1,13 +1,9 @@
 """Fifty injected stalls are attributed, where there is time for it. test_profile.py has one of each kind."""
 
 import pytest
-from conftest import SANITIZE
 from profile_cases import cases, judge, run
 
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(bool(SANITIZE), reason="times are compared; test_profile.py has what is ours"),
-]
+pytestmark = pytest.mark.python_only
 
 
 @pytest.mark.long

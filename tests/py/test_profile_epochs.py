@@ -6,12 +6,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import SANITIZE
 from loading import SLOW, wait_until
 from profiling import load
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="times are compared; test_profile.py has what is ours")
+pytestmark = pytest.mark.python_only
 TRAIN = Path(__file__).with_name("profile_epochs.py")
 
 

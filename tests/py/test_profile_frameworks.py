@@ -5,11 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import SANITIZE
 from loading import free_port
 from profiling import parts, unprofiled
 
-pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="the frameworks are not what a sanitizer is to look at")
+pytestmark = pytest.mark.python_only
 
 torch = pytest.importorskip("torch")
 

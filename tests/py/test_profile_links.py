@@ -6,11 +6,10 @@ import threading
 import types
 
 import pytest
-from conftest import SANITIZE
 from loading import SLOW, torchrun
 from profiling import OBSERVER, load
 
-pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="test_profile.py has what is ours")
+pytestmark = pytest.mark.python_only
 
 torch = pytest.importorskip("torch")
 

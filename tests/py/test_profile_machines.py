@@ -8,12 +8,11 @@ import subprocess
 import time
 
 import pytest
-from conftest import SANITIZE
 from loading import SLOW, free_port, warm_python
 from profiling import TRAIN
 from test_whatif import RUN, report_of
 
-pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="test_profile.py has what is ours")
+pytestmark = pytest.mark.python_only
 
 torch = pytest.importorskip("torch")
 

@@ -1,7 +1,6 @@
 """Where the bytes of a step come from, in the report of `leat profile`: by leat.Loader's own account, and by the sockets of a dataset
 that asks a bucket itself."""
 
-import os
 import random
 
 import pytest
@@ -9,9 +8,7 @@ from conftest import BUILD
 from profiling import parts
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(
-    bool(os.environ.get("LEAT_SANITIZE")), reason="the script's Python would need the sanitizer's runtime"
-)
+pytestmark = pytest.mark.python_only
 
 SIZE, BATCH, COUNT = 100_000, 4, 160
 MODEL = """

@@ -5,10 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import SANITIZE
 from profiling import unprofiled
 
-pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="nothing of ours runs in the ranks")
+pytestmark = pytest.mark.python_only
 
 torch = pytest.importorskip("torch")
 

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, ROOT, SANITIZE
+from conftest import BUILD, ROOT
 
 INSIDE = ("leat.device", "leat.frameworks", "leat.job", "leat.stages", "leat.transform")  # what no user calls
 PROGRAMS = Path(__file__).with_name("programs")
-pytestmark = pytest.mark.skipif(SANITIZE != "", reason="types do not depend on the compiler")
+pytestmark = pytest.mark.python_only
 
 
 @pytest.fixture(scope="module")

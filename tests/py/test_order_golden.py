@@ -37,6 +37,8 @@ def test_every_compiler_gives_the_golden_values(what, compiler, level, tmp_path)
     tests = [f"tests/unit/test_order_{what}.c", "tests/unit/unit.c"]
     build = [compiler, *flags, "-o", program, *(ROOT / s for s in [*tests, *SOURCES])]
     subprocess.run([*build, *libraries], check=True)
-    done = subprocess.run([program, f"order_{what}"], env={"LEAT_SOURCE_ROOT": str(ROOT)}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program, f"order_{what}"], env={"LEAT_SOURCE_ROOT": str(ROOT)}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert f"golden_{what}" in done.stdout + done.stderr

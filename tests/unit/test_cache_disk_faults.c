@@ -343,6 +343,7 @@ TEST_WITH(make_folder, remove_folder, closing_does_not_wait_for_a_disk_that_hang
         data[i] = calloc(1, 20000);
     fail_io_hang(FAIL_IO_WRITE, true);
     submit_all(d, ops, LEAT_DISK_WRITE, data);
+    assert_true(disk_wait(a_write_hangs, NULL));
     leat_disk_close(d); /* returns while the disk hangs */
     assert_true(all_done(ops));
     assert_true(fail_io_hanging(FAIL_IO_WRITE) > 0);

@@ -104,7 +104,8 @@ def test_the_batch_script_of_the_documentation_runs(slurm, bucket, runtime, tmp_
     (tmp_path / "train.sbatch").write_text(script)
     job = json.dumps({"url": url})
     (tmp_path / "train.py").write_text(
-        f"import runpy, sys\nsys.argv = ['x', {job!r}]\nrunpy.run_path({str(PROGRAM)!r}, run_name='__main__')\n"
+        f"import runpy, sys\nsys.path.insert(0, {str(PROGRAM.parent)!r})\nsys.argv = ['x', {job!r}]\n"
+        f"runpy.run_path({str(PROGRAM)!r}, run_name='__main__')\n"
     )
     runtimes = Path(tempfile.mkdtemp(prefix="leat-m-", dir="/tmp"))
     (tmp_path / "torchrun").write_text(TORCHRUN.format(runtimes=runtimes, port=free_port(), python=sys.executable))

@@ -515,7 +515,7 @@ def folders(bucket_dir, n=12, each=4):
 @pytest.fixture
 def killed_midway(leat_bin, clean_env, serve, bucket_dir):
     """killed_midway(args, saved): indexes into the folder at the end of args, from a server that takes its time and never gives
-    its tenth answer, and kills it when so many parts of the listing are saved."""
+    its tenth answer, and kills it when this many parts of the listing are saved."""
 
     def run(args, saved):
         stalling = serve(bucket_dir, "--latency", "150ms", "--fault", "stall=1", "--fault-after", "9")

@@ -65,7 +65,7 @@ def test_object_uploaded_in_parts_by_boto3_is_read_whole(leat, s3, bucket, large
 
 
 class Gate(FlippingProxy):
-    """Counts the bodies that go up, lets so many through to the server and keeps the next until `open` is set."""
+    """Counts the bodies that go up, lets this many through to the server and keeps the next until `open` is set."""
 
     def __init__(self, upstream, lets):
         self.lets, self.seen, self.waits, self.open = lets, 0, threading.Event(), threading.Event()

@@ -61,7 +61,7 @@ test-s3-all: test-s3 servers ## the same against moto (also with keys that count
 	@failed=0; for server in moto moto-keys rclone seaweedfs; do \
 		LEAT_BUILD=$(CURDIR)/build/release tests/s3/run --server $$server || failed=1; done; exit $$failed
 
-test-long: build-release venv deps-test deps-long ## the tests that take minutes
+test-long: build-release venv deps-test deps-long ## what takes too long for make test
 	tools/suite release --long
 
 demo: build-release venv ## one training from a slow bucket, fed in four ways: a DataLoader and Leat, objects and larger pieces

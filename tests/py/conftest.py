@@ -25,7 +25,7 @@ pytest_plugins = ["loading", "profiling", "machines", "etcd_box"]
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("LEAT_BUILD", ROOT / "build" / "release")).resolve()
 SANITIZE = os.environ.get("LEAT_SANITIZE", "")
-THIN = bool(os.environ.get("LEAT_THIN"))
+THIN = bool(os.environ.get("SUITE_THIN"))
 BEGAN = pytest.StashKey()
 
 # `make asan` preloads the runtime into the interpreter and turns leak detection off there. Neither is right for what
@@ -79,7 +79,7 @@ LONGEST = [
 
 def thin_out(items):
     """What a sanitizer needs to see, and the rest: no test in which all of our code is Python, and one case of each
-    parametrization unless each runs other code (LEAT_THIN, tools/suite). The release build runs all of them."""
+    parametrization unless each runs other code (SUITE_THIN, tools/suite). The release build runs all of them."""
     wanted, left = [], []
     seen = set()
     for item in items:

@@ -353,12 +353,12 @@ def test_a_clock_that_jumps_changes_nothing(bucket, machines, etcd, tmp_path):
             for each in running:
                 each.wait_for_more(40)
         assert len(box.alive("run")) == 2
-        logs = both.runtimes[0].log() + both.runtimes[1].log()  # before the end: who is killed first does not serve
     for each in running:
         each.check(packed)
         done = [line for line in each.lines if "done" in line]
         assert done and peer_bytes(done) > 0
-    assert "does not serve" not in logs
+    logs = both.runtimes[0].log() + both.runtimes[1].log()
+    assert not re.search("certificate|SSL|TLS|expired|lease", logs), logs
 
 
 @pytest.mark.skipif(bool(PRELOAD), reason="the interpreter's own leaks would be reported")

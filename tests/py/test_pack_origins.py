@@ -12,6 +12,7 @@ import time
 
 import numpy
 import pytest
+from command_tools import wait_until
 from format_reader import Dataset
 from PIL import Image
 
@@ -405,6 +406,7 @@ def test_after_kill_9_a_bucket_gets_only_the_rest(tmp_path, serve, bucket_dir, l
         time.sleep(0.005)
     process.kill()
     process.wait()
+    wait_until(lambda: server.stats()["connections"]["open"] == 1, "the end of what was under way")  # this one is left
     before = len(server.log())
     made = pack(
         run_leat, "--chunk-size", "32KiB", "--replace", tmp_path / "files", "s3://bucket/ds", env=server.s3_env()

@@ -140,6 +140,7 @@ def become(order):
     kind = argv[0] if argv[0] in ("-c", "-m") else ""
     first = "" if kind == "-c" else order["folder"] if kind == "-m" else os.path.dirname(os.path.abspath(argv[0]))
     sys.path[:1] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    sys.modules.pop("sitecustomize", None)  # Debian's Python has one of its own
     with contextlib.suppress(ModuleNotFoundError):
         import sitecustomize  # noqa: F401  # as a Python that starts does: `leat profile` follows programs from there
     sys.path.insert(0, first)

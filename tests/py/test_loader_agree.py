@@ -161,10 +161,8 @@ def test_world_of_one_inside_a_job_asks_nobody(runtime, blobs, checksums, tmp_pa
 def test_rank_that_never_comes_is_said_within_the_loaders_own_time(runtime, blobs, tmp_path):
     loader = {"url": blobs.url, "global_batch_size": G, "timeout": 2}
     (got,) = run_jobs(runtime, tmp_path, [([{"env": rank_env(0, 2), "loader": loader}, {"env": rank_env(1, 2)}], None)])
-    if got[0]["error"]:
-        assert "rank" in got[0]["text"], got[0]["text"]
-    else:
-        assert got[0]["batches"]
+    assert got[0]["error"] == "TimeoutError", got[0]
+    assert "rank" in got[0]["text"] and "within 2 s" in got[0]["text"], got[0]["text"]
 
 
 def test_loader_older_than_its_group_takes_rank_and_world_from_it(runtime, blobs, checksums, tmp_path):

@@ -11,6 +11,8 @@ from format_reader import ABSENT
 from format_writer import Field, Place
 from loading import SLOW, wait_until
 
+pytestmark = pytest.mark.every_case
+
 SAMPLES = 60
 SHAPED = {"dtype": "float32", "shape": [None, 3]}
 BOTH = {"dtype": "int16", "shape": [None, 2, None]}

@@ -98,8 +98,7 @@ def test_rank_that_scribbles_over_its_ring_fails_alone(lt, runtime, blobs):
         good = 0
         while any(rank.poll() is None for rank in ranks) or not good:
             loader.set_epoch(0)
-            for (i, k, b), (numbers_, keys, values) in zip(loader, expected):
-                assert i.tolist() == numbers_ and list(k) == keys and b.tolist() == values
+            assert [(i.tolist(), list(k), b.tolist()) for i, k, b in loader] == expected
             good += 1
             loader.set_epoch(1)  # a jump: from what is in no slot
         errors = {}

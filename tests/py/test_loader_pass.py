@@ -81,11 +81,13 @@ EPOCHS = []
 def epochs(lt, images):
     """The batches of epochs 0 to 3, each read by a loader of its own that begins there."""
     if not EPOCHS:
+        found = []
         for epoch in range(4):
             with lt.Loader(images.url, fields={"i": lt.index()}, batch_size=G, epoch=epoch) as loader:
-                EPOCHS.append(whole(loader))
-    assert [len(e) for e in EPOCHS] == [STEPS] * 4
-    assert len({json.dumps(e) for e in EPOCHS}) == 4
+                found.append(whole(loader))
+        assert [len(e) for e in found] == [STEPS] * 4
+        assert len({json.dumps(e) for e in found}) == 4
+        EPOCHS.extend(found)  # only when all of it is right: one failure must not become that of every later test
     return EPOCHS
 
 

@@ -7,6 +7,7 @@ pytestmark = pytest.mark.python_only
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 def test_fifty_cases_are_attributed_within_a_point(leat_bin, tmp_path):
     pytest.importorskip("torch")
     rows = [(case, *judge(case, run(leat_bin, case, ranks, tmp_path))) for case, ranks in cases()]

@@ -136,10 +136,9 @@ def test_metrics_are_the_numbers_that_loaders_and_agents_have(lt, leat, bucket, 
     other.close()
 
 
-def test_a_wait_is_seen_before_it_ends_and_a_jump_is_the_same_loader(lt, leat, bucket):
-    url, server = bucket()
-    loader = lt.Loader(url, batch_size=8, fields=fields(lt), metrics="0", as_numpy=True)
-    server.process.send_signal(signal.SIGSTOP)
+def test_a_wait_is_seen_before_it_ends_and_a_jump_is_the_same_loader(lt, leat, held, images):
+    server = held(images)
+    loader = lt.Loader("s3://bucket/ds", batch_size=8, fields=fields(lt), metrics="0", as_numpy=True)
     reading = threading.Thread(target=lambda: next(iter(loader)))
     reading.start()
 
@@ -147,13 +146,15 @@ def test_a_wait_is_seen_before_it_ends_and_a_jump_is_the_same_loader(lt, leat, b
         loaders = about(leat)[0]["loaders"]
         return loaders[0].get("wait_by_cause_s", {}).get("fetch", 0) if loaders else 0
 
-    wait_until(lambda: fetch() > 0.3, 60, "a wait that goes on")
-    (agent,) = about(leat)
-    seconds = only(scrape(agent["metrics"])["leat_wait_seconds_total"], cause="fetch")
-    assert seconds > 0.3
-    assert agent["loaders"][0]["waiting_s"] > 0.3
-    server.process.send_signal(signal.SIGCONT)
-    reading.join()
+    try:
+        wait_until(lambda: fetch() > 0.3, 60, "a wait that goes on")
+        (agent,) = about(leat)
+        seconds = only(scrape(agent["metrics"])["leat_wait_seconds_total"], cause="fetch")
+        assert seconds > 0.3
+        assert agent["loaders"][0]["waiting_s"] > 0.3
+    finally:
+        server.go.set()
+        reading.join()
     first = about(leat)[0]["loaders"][0]
     loader.set_epoch(5)
     next(iter(loader))

@@ -79,8 +79,17 @@ def test_waits_for_preparation_are_prep(lt, leat_bin, tmp_path):
     it = Watch(lt, big.url, batch_size=12, threads=1, fields={"x": lt.image("png").resize((512, 512))})
     it.read()
     stats, causes = it.check()
-    assert causes["prep"] > 0
-    assert stats["prep_cpu_s"] > 0
+    assert stats["chunks_fetched"] == big.chunks, "everything is in memory from here on"
+
+    def prep_grew():
+        it.read()
+        return it.check()[1]["prep"] > causes["prep"]
+
+    wait_until(prep_grew, what="another wait for preparation")
+    later, causes_later = it.check()
+    assert causes_later["fetch"] == causes["fetch"]
+    assert later["chunks_fetched"] == big.chunks
+    assert later["prep_cpu_s"] > stats["prep_cpu_s"] > 0
     it.loader.close()
 
 

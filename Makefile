@@ -32,7 +32,7 @@ check: build-release venv deps-check ## format, include table, clang-tidy, cppch
 check-deep: build-release venv deps-check ## clang-tidy, as closely for all files as `make check` is for a few that changed
 	.venv/bin/python tools/check_tidy.py --deep
 
-asan: build-asan venv deps-test ## the whole suite with AddressSanitizer and UndefinedBehaviorSanitizer
+asan: build-asan venv deps-test ## the suite with AddressSanitizer and UndefinedBehaviorSanitizer, one case of each test; LONG=1 for all cases
 	tools/suite asan
 
 # Python cannot load code with ThreadSanitizer: there the agent and the commands are of build/tsan, the rest is not.

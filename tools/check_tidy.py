@@ -49,7 +49,7 @@ def headers_of():
     for block in listing.split("\n\n"):
         paths = [Path(os.path.normpath(BUILD / line.strip())) for line in block.splitlines()[1:]]
         if paths:
-            found[paths[0]] = set(paths)
+            found.setdefault(paths[0], set()).update(paths)  # of a file that is part of two programs
     return found
 
 
@@ -73,7 +73,7 @@ class Clean:
         self.folder = cache_folder("tidy")
         self.digests = digests  # of every file
         version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
-        self.config = version + (ROOT / ".clang-tidy").read_bytes()
+        self.config = version + (ROOT / ".clang-tidy").read_bytes() + HEADERS.replace(str(ROOT), "").encode()
 
     def mark(self, path, flags):
         return self.folder / hashlib.sha256(self.config + repr(flags).encode() + self.digests[path]).hexdigest()
@@ -133,7 +133,10 @@ def main():
         if path.relative_to(ROOT).parts[0] in ("src", "python") and path.suffix == ".c":
             commands.setdefault(path, []).append(entry["command"])
     headers = headers_of()
-    clean = Clean({path: digest_of(each, headers.get(path, [path])) for path, each in commands.items()})
+    missing = [path for path in commands if path not in headers]
+    if missing:
+        finish([(path, 0, "ninja does not know its headers: run make first") for path in missing])
+    clean = Clean({path: digest_of(each, headers[path]) for path, each in commands.items()})
     todo = clean.without(flags)
     problems = []
     if flags is QUICK and len(todo) <= FEW:

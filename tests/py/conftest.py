@@ -77,23 +77,29 @@ LONGEST = [
 ]
 
 
-def thin_out(items):
+def runs_here(item):
+    return not any(mark.args and mark.args[0] for mark in item.iter_markers("skipif"))
+
+
+def thin_out(items, long):
     """What a sanitizer needs to see, and the rest: no test in which all of our code is Python, and one case of each
-    parametrization unless each runs other code (SUITE_THIN, tools/suite). The release build runs all of them."""
+    parametrization, the first that runs here, unless each runs other code (SUITE_THIN, tools/suite). The release build runs
+    all of them."""
     wanted, left = [], []
     seen = set()
     for item in items:
         name = item.name if item.get_closest_marker("every_case") else getattr(item, "originalname", item.name)
         again = THIN and (item.path, name) in seen
         (left if again or item.get_closest_marker("python_only") else wanted).append(item)
-        seen.add((item.path, name))
+        if runs_here(item) and (long or not item.get_closest_marker("long")):
+            seen.add((item.path, name))
     return wanted, left
 
 
 def pytest_collection_modifyitems(config, items):
     """Workers are given files in the order of LONGEST, then those with most tests."""
     if SANITIZE:
-        items[:], left = thin_out(items)
+        items[:], left = thin_out(items, "not long" not in config.getoption("markexpr"))
         config.hook.pytest_deselected(items=left)
     if hasattr(config, "workerinput"):
         tests = collections.Counter(item.path.name for item in items)

@@ -195,6 +195,9 @@ def fake_make(tmp_path, script):
 
 GOOD = '<testsuite><testcase name="a"/><testcase name="b"/></testsuite>'
 BAD = "<testsuite><testcase><failure/></testcase></testsuite>"
+WELL = (
+    f"for folder in check release s3 asan; do mkdir -p build/$folder; echo '{GOOD}' > build/$folder/x.junit.xml; done"
+)
 
 
 @pytest.fixture
@@ -226,18 +229,30 @@ test-s3) mkdir -p build/s3; echo '{BAD}' > build/s3/x.junit.xml; exit 2 ;;
 asan) exit 0 ;;
 esac"""
     )
-    assert lines[-3:] == ["failed: check: make check (exit 1)", "failed: s3: ", "2 passed, 2 failed"]
+    assert lines[-4:] == [
+        "failed: asan: make asan has no results",
+        "failed: check: make check (exit 1)",
+        "failed: s3: ",
+        "2 passed, 3 failed",
+    ]
     assert status == 1
-    lines, status = ci(f"mkdir -p build/check; echo '{GOOD}' > build/check/x.junit.xml")
-    assert lines[-1].endswith(" passed, 0 failed")
+    lines, status = ci(WELL)
+    assert lines[-1] == "8 passed, 0 failed"
     assert status == 0
+
+
+def test_a_step_that_does_not_run_to_its_end_is_a_failure(ci):
+    lines, status = ci(f"[ $1 != asan ] || kill -9 $(ps -o ppid= $PPID); {WELL}")
+    assert "failed: asan did not run to its end" in lines
+    assert lines[-1] == "6 passed, 1 failed"
+    assert status == 1
 
 
 def test_a_step_far_beyond_its_budget_fails_and_is_named(ci):
     compute = "[ $1 != test ] || i=0; while [ ${i:-300000} -lt 300000 ]; do i=$((i+1)); done"
-    lines, status = ci(f"{compute}; mkdir -p build/check; echo '{GOOD}' > build/check/x.junit.xml", budget=0.01)
+    lines, status = ci(f"{compute}; {WELL}", budget=0.01)
     assert any(line.startswith("OVER BUDGET: test costs") for line in lines)
-    assert lines[-1].endswith(" passed, 1 failed")
+    assert lines[-1] == "8 passed, 1 failed"
     assert status == 1
 
 

@@ -74,6 +74,19 @@ TEST(the_line_is_booked_one_after_the_other)
     leat_serve_pace_destroy(&p);
 }
 
+TEST(what_one_line_has_booked_leaves_another_as_it_was)
+{
+    struct leat_serve_pace one, other;
+    leat_serve_pace_init(&one, 1);
+    leat_serve_pace_init(&other, 1);
+    uint64_t last = leat_serve_pace_take(&other, 1000);
+    for (int i = 0; i < 100; i++)
+        leat_serve_pace_take(&one, 1000);
+    assert_int_equal(leat_serve_pace_take(&other, 1000), last + 1000 * LEAT_S);
+    leat_serve_pace_destroy(&one);
+    leat_serve_pace_destroy(&other);
+}
+
 TEST(slices_fit_the_slower_rate)
 {
     assert_int_equal(leat_serve_pace_slice(400000000, 25000000), 125000);

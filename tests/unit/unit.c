@@ -15,6 +15,8 @@ static size_t n_groups;
 
 static struct group chosen; /* of the file that runs; empty: it has none */
 static bool begun;          /* its `before` is through, or there is none */
+static bool ended;          /* … and its `after` */
+static unsigned ran;        /* tests */
 static uint64_t numbers[4];
 static unsigned n_numbers;
 
@@ -104,6 +106,7 @@ static int before(void **state)
 static void run(void **state)
 {
     const struct unit_test *t = *state;
+    ran++;
     t->run();
 }
 
@@ -129,6 +132,7 @@ static int after_all(void **state)
     (void)state;
     if (chosen.after)
         chosen.after();
+    ended = true;
     return 0;
 }
 
@@ -193,8 +197,8 @@ int main(int argc, char **argv)
     int failed = 2;
     if (table && choose(name, mine, table, n)) {
         failed = _cmocka_run_group_tests(name, table, n, before_all, after_all);
-        if (!begun)
-            failed++; /* cmocka counts no test that it did not start */
+        if (!begun || !ended || !ran)
+            failed++; /* cmocka counts no test that it did not start, nor does a name that is none's count */
     }
     free(table);
     free(mine);

@@ -7,6 +7,8 @@ from test_image import photo
 
 Image = pytest.importorskip("PIL.Image")
 
+pytestmark = pytest.mark.every_case
+
 # Where torchvision adds up in single precision in an order of its own, a sum may round to the next level; else nothing
 # may differ. (words, largest difference, share of samples that may differ)
 POINTWISE = [

@@ -14,6 +14,8 @@ from flipping_proxy import FlippingProxy, always
 from places import Place
 from sums import crc32c
 
+pytestmark = pytest.mark.every_case
+
 PART = 5 * MIB
 long = pytest.mark.long  # cases that reach no other code than those beside them
 

@@ -10,6 +10,8 @@ from command_tools import MIB, leftovers, one_line, some_bytes, started, wait_un
 from keys_box import KeysBox
 from places import ACCOUNT, BUCKET, CLOUDS, FINISH, GET, PART, SECRET, Place
 
+pytestmark = pytest.mark.every_case
+
 
 @pytest.fixture(params=CLOUDS)
 def kind(request):

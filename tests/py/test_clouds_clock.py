@@ -13,6 +13,8 @@ from keys_box import KeysBox
 from test_cloud_keys import AZURE, azure_env, external, google_env, rsa_key, service_account  # noqa: F401 (a fixture)
 from test_keys import home, set_container, set_instance, set_role, set_sso, set_web_identity  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.every_case
+
 BOTH_WAYS = pytest.mark.parametrize("skew", [-1200, 1200])
 
 

@@ -8,6 +8,8 @@ import pytest
 from format_writer import Field, Place, chunk_bytes, root_bytes, schema_bytes
 from loading import upload
 
+pytestmark = pytest.mark.every_case
+
 PARTS = ["leat/chunks/", "leat/sections/", "leat/roots/", "leat/current"]
 
 

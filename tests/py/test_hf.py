@@ -12,6 +12,8 @@ from clouds import once
 from command_tools import MIB, one_line, some_bytes
 from hub import Hub
 
+pytestmark = pytest.mark.every_case
+
 NAME = "datasets/owner/name"
 URL = f"hf://{NAME}"
 

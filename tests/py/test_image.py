@@ -11,6 +11,8 @@ from pictures import difference, photo
 
 Image = pytest.importorskip("PIL.Image")
 
+pytestmark = pytest.mark.every_case
+
 
 @pytest.mark.parametrize("subsampling", [0, 1, 2])
 @pytest.mark.parametrize("progressive", [False, True])

@@ -17,6 +17,8 @@ ImageOps = pytest.importorskip("PIL.ImageOps")
 tifffile = pytest.importorskip("tifffile")
 pytest.importorskip("pillow_jxl")  # Pillow reads and writes JPEG XL then
 
+pytestmark = pytest.mark.every_case
+
 FORMATS = {"TIFF": "tif", "BMP": "bmp", "GIF": "gif", "AVIF": "avif", "JXL": "jxl"}
 
 

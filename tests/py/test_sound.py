@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from format_writer import Field, Place
 
+pytestmark = pytest.mark.every_case
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "sound-1.npz"
 RATE = 22050
 

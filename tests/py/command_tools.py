@@ -10,13 +10,17 @@ import time
 import pytest
 
 MIB = 1 << 20
+PAGE = 4096
 
 
 @functools.lru_cache(maxsize=16)
 def some_bytes(n, seed=1):
-    """Random ones, of which no two MiB are the same; most of a large piece repeats, for a generator takes its time."""
+    """Random ones, of which no two pages are the same; most of a large piece repeats, for a generator takes its time."""
     block = random.Random(seed).randbytes(min(n, MIB))
-    return b"".join(i.to_bytes(8, "big") + block[8:] if i else block for i in range(-(-n // MIB)))[:n]
+    data = bytearray(block * -(-n // MIB))
+    for at in range(MIB, n - 7, PAGE):
+        data[at : at + 8] = at.to_bytes(8, "big")
+    return bytes(data[:n])
 
 
 def leftovers(folder):

@@ -142,9 +142,8 @@ def shared_etcd():
     """A server for all tests that do it no harm, and the numbers of their views."""
     if not shutil.which("etcd"):
         pytest.skip("etcd is not installed (Debian's etcd-server)")
-    server = Etcd()
-    yield server.start(), itertools.count()
-    server.close()
+    with contextlib.closing(Etcd()) as server:
+        yield server.start(), itertools.count()
 
 
 @pytest.fixture
@@ -160,8 +159,9 @@ def etcd(shared_etcd):
         return made[-1].start()
 
     yield make
-    for one in made:
-        one.close()
+    with contextlib.ExitStack() as stack:
+        for one in made:
+            stack.callback(one.close)
 
 
 class Way:

@@ -237,7 +237,7 @@ def make_shims(folder):
 
 def wait_for_servers(text):
     """The text, where a command in the background that has a --port is waited for until it listens there."""
-    waits = r"\1until (: < /dev/tcp/127.0.0.1/\2) 2> /dev/null; do kill -0 $! && command sleep 0.05; done\n"
+    waits = r"\1until (: < /dev/tcp/127.0.0.1/\2) 2> /dev/null; do kill -0 $! || exit 1; command sleep 0.05; done\n"
     return re.sub(r"^((?:[^\n]*\\\n)*[^\n]*--port (\d+)[^\n]* &\n)", waits, text, flags=re.M)
 
 
@@ -340,9 +340,9 @@ class Sandbox:
             self.interpreter.stdin.close()  # it ends when there is nothing more to read, or else below
             self.interpreter.stdout.close()
             self.interpreter = None
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number, seconds in ((signal.SIGTERM, 5), (signal.SIGKILL, 60)):
             self.groups = [group for group in self.groups if signalled(group, number)]
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + seconds
             while any(signalled(group, 0) for group in self.groups) and time.monotonic() < deadline:
                 time.sleep(0.02)
 

@@ -28,9 +28,9 @@ def doctor_in(leat_bin, namespaces, env, *more, before=()):
     """The report of doctor in namespaces of its own."""
     command = ["unshare", namespaces, *before, leat_bin, "doctor", "--json", *QUICK, *more]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
-    if "mount" in done.stderr:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
     assert_no_report("doctor", done.returncode, done.stderr)
+    if "m" in namespaces and done.returncode in (1, 32) and not done.stdout and "mount" in done.stderr:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
     return Report(done)
 
 

@@ -1,6 +1,7 @@
 """Machines that share through etcd: they come and go at any time, and whatever becomes of them or of etcd, every sample comes
 once with the right bytes."""
 
+import contextlib
 import json
 import random
 import re
@@ -87,8 +88,10 @@ def test_one_that_leaves_says_so_and_one_that_dies_is_missed(bucket, machines, e
         assert peer_bytes(lines) > 0
     finally:
         way.close()
-        ranks[0].kill()
-        ranks[0].communicate()
+        for rank in ranks:
+            if rank.poll() is None:
+                rank.kill()
+                rank.communicate()
 
 
 def test_all_datasets_of_a_machine_are_told_and_what_is_too_many_is_said(lt, blobs, runtime, etcd, run_leat):
@@ -200,9 +203,14 @@ def test_an_endpoint_that_falls_silent_is_left_for_another(bucket, machines, etc
     """A look and a lease were asked of it at the same time: what comes of the second must not lead back there."""
     box = etcd()
     url, env, _, _ = bucket()
-    first, second = Way(box.port), Way(box.port)
-    job = box.url("run", hosts=f"127.0.0.1:{first.port},127.0.0.1:{second.port}")
-    with trainings(machines(1), {"url": url, **ENDLESS, "loader": {"job": job}}, env) as (running,):
+    with contextlib.ExitStack() as stack:
+        first, second = (stack.enter_context(contextlib.closing(Way(box.port))) for _ in range(2))
+        job = {
+            "url": url,
+            **ENDLESS,
+            "loader": {"job": box.url("run", hosts=f"127.0.0.1:{first.port},127.0.0.1:{second.port}")},
+        }
+        (running,) = stack.enter_context(trainings(machines(1), job, env))
         running.wait_for_more(5)
         wait_until(lambda: "watch" in first.asked, 60, "the first to be watched")
         first.falls = True
@@ -212,8 +220,6 @@ def test_an_endpoint_that_falls_silent_is_left_for_another(bucket, machines, etc
         before = len(first.asked)
         wait_until(lambda: second.asked.count("lease/keepalive") > 2, 60, "the second to keep the lease")
         assert len(first.asked) == before
-    first.close()
-    second.close()
 
 
 def test_an_etcd_that_is_not_there_is_said_and_the_training_goes_on(bucket, machines):

@@ -1,5 +1,6 @@
 """How a job's machines get at etcd: by which endpoint, as which user, with which certificates; and under torchrun."""
 
+import contextlib
 import os
 import subprocess
 
@@ -83,8 +84,8 @@ def test_under_torchrun_and_again_at_another_world_size(bucket, machines, etcd, 
 
 
 def renewals(box, name):
-    """A function that says whether every machine has renewed its lease since it was called first: its time left has grown. On a
-    machine that stands still for seconds a lease may have run out, and there is another one."""
+    """A function that says whether every machine has renewed its lease since it was called first: the time left of the same
+    lease has grown. One that has run out and was replaced is no renewal: then the new one is waited for."""
     seen, renewed = {}, set()
 
     def all_renewed():
@@ -92,7 +93,7 @@ def renewals(box, name):
         for address in alive:
             now = box.left(name, address)
             before = seen.get(address)
-            if now and before and (now[0] != before[0] or now[1] > before[1]):
+            if now and before and now[0] == before[0] and now[1] > before[1]:
                 renewed.add(address)
             if now:
                 seen[address] = now
@@ -107,16 +108,16 @@ def test_one_endpoint_after_the_other_with_a_certificate_of_ones_own(bucket, mac
     box = etcd(tls=tmp_path, client=True)
     url, env, _, packed = bucket()
     both = machines(2)
-    way = Way(box.port)
-    hosts = f"127.0.0.1:{free_port()},127.0.0.1:{way.port},127.0.0.1:{box.port}"
-    job = {"url": url, **ENDLESS, "loader": {"job": box.url("run", hosts=hosts), "ram": "2mib"}}
     full = {**env, "ETCDCTL_CACERT": str(tmp_path / "cert.pem")}
     stranger = {"url": url, "loader": {"job": box.url("other"), "ram": "2mib"}}
     lines, stderr = finish(start_alone(both, 0, stranger, full))
     check_epochs([lines], packed, 1)
     assert "do not share" in stderr and box.members("other") is None
     full["ETCDCTL_CERT"], full["ETCDCTL_KEY"] = (os.path.relpath(tmp_path / f"{name}.pem") for name in ("cert", "key"))
-    with trainings(both, job, full) as running:
+    way = Way(box.port)
+    hosts = f"127.0.0.1:{free_port()},127.0.0.1:{way.port},127.0.0.1:{box.port}"
+    job = {"url": url, **ENDLESS, "loader": {"job": box.url("run", hosts=hosts), "ram": "2mib"}}
+    with contextlib.closing(way), trainings(both, job, full) as running:
         for each in running:
             each.wait_for_more(20)
         assert way.taken and len(box.alive("run")) == 2

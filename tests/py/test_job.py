@@ -5,7 +5,6 @@ import concurrent.futures
 import contextlib
 import http.client
 import json
-import os
 import random
 import re
 import resource
@@ -16,10 +15,27 @@ import time
 
 import pytest
 from conftest import SANITIZE
-from loading import SLOW, free_port, make_blobs, pack, wait_until
+from loading import SLOW, free_port, make_blobs, pack, stopped, wait_until
 from machines import FakePeer, check_epochs, finish, jobs_of, keys_of, wait_for_lines
 
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
+
+
+# What was on its way to a machine that fails, and then one request after each rest. Rests double, so a slow test adds few.
+MOST_ASKED = 32
+
+
+@pytest.fixture(scope="session")
+def many(leat_bin, tmp_path_factory):
+    """2400 samples with a chunk each, in a folder to be served: every machine owns far more than MOST_ASKED."""
+    folder = tmp_path_factory.mktemp("many")
+    known = make_blobs(folder / "files", 2400, sizes=(2200, 2400))
+    (folder / "served" / "bucket").mkdir(parents=True)
+    data = pack(leat_bin, folder / "files", folder / "served" / "bucket" / "ds", "--chunk-size", "4KiB", known=known)
+    assert data.chunks == 2400
+    data.bytes = sum(p.stat().st_size for p in data.path.rglob("*") if p.is_file())
+    data.served = folder / "served"
+    return data
 
 
 def sources(lines):
@@ -68,11 +84,12 @@ def test_an_agent_that_is_killed_is_back_at_its_address(bucket, machines):
     assert rest[1][-1]["stats"]["agents_lost"] == 1
 
 
-def test_a_machine_that_is_lost_costs_its_part_and_nothing_else(bucket, machines):
+def test_a_machine_that_is_lost_costs_its_part_and_nothing_else(many, serve, machines):
     """Ranks do not wait for each other here, so that those that live go on."""
-    url, env, server, packed = bucket()
+    server = serve(many.served)
     three = machines(3)
-    ranks = three.start({"url": url, "epochs": 3, "pause": 0.02, "sync": False, "loader": {"job": "auto"}}, env)
+    job = {"url": "s3://bucket/ds", "epochs": 3, "batch": 16, "pause": 0.02, "sync": False, "loader": {"job": "auto"}}
+    ranks = three.start(job, server.s3_env())
     first = wait_for_lines(ranks[0], 10)
     ranks[2].kill()
     three.runtimes[2].kill_agents()
@@ -80,11 +97,12 @@ def test_a_machine_that_is_lost_costs_its_part_and_nothing_else(bucket, machines
     lines = [first + finish(ranks[0])[0], finish(ranks[1])[0]]
     for epoch in range(3):  # nobody got a sample twice, nor one of the other's
         a, b = (keys_of(each, epoch) for each in lines)
-        assert len(set(a) | set(b)) == len(a) + len(b) == 160
-    assert max(line["stats"]["peer_failed"] for each in lines for line in each if "done" in line) <= MOST_ASKED
+        assert len(set(a) | set(b)) == len(a) + len(b) == 1600
+    # Either would have asked it for more than 20 chunks.
+    assert max(line["stats"]["peer_failed"] for each in lines for line in each if "done" in line) <= MOST_ASKED // 2
     assert "does not serve" in three.runtimes[0].log()
     taken = server.stats()["bytes_sent"]
-    assert taken <= 1.8 * packed.bytes  # what the lost one had, once more
+    assert taken <= 1.8 * many.bytes  # what the lost one had, once more
 
 
 def test_ranks_restart_at_another_world_from_their_state(bucket, machines, run_leat):
@@ -146,21 +164,21 @@ class Alone:
 
 
 @pytest.fixture
-def plays(lt, blobs, tmp_path):
+def plays(lt, many, tmp_path):
     """plays(answers, …): the machine after rank 0 has read beside it, and what the rank counted."""
     peers = []
 
     def run(answers, own_key=True):
         peer = FakePeer(answers)
         peers.append(peer)
-        alone = Alone(lt, blobs.url, peer.address)
+        alone = Alone(lt, many.url, peer.address)
         made = alone.members if own_key else alone.ask("make", job="", nodes=[[alone.own, 1], [peer.address, 1]])
         peer.begin(tmp_path, made["cert"], made["key"])
         alone.join()
         keys = alone.read()
         stats = alone.loader.stats()
         alone.close()
-        assert len(keys) == 150 and all(blobs.known[k] == data for k, data in keys)
+        assert len(keys) == 1200 and all(many.known[k] == data for k, data in keys)
         return peer, stats
 
     yield run
@@ -176,9 +194,9 @@ def test_a_machine_that_sends_wrong_bytes_is_set_aside(plays, runtime):
     assert re.search(r"machine 1 of the job \(127\.0\.0\.1:\d+\)", runtime.log())
 
 
-def test_the_right_length_and_wrong_bytes_are_noticed(plays, runtime, blobs):
+def test_the_right_length_and_wrong_bytes_are_noticed(plays, runtime, many):
     """A chunk's own bytes with one bit turned."""
-    chunks = {p.name: p.read_bytes() for p in blobs.path.rglob("*") if p.is_file()}
+    chunks = {p.name: p.read_bytes() for p in many.path.rglob("*") if p.is_file()}
 
     def lie(path):
         name = path.rsplit("/", 1)[1]
@@ -189,10 +207,6 @@ def test_the_right_length_and_wrong_bytes_are_noticed(plays, runtime, blobs):
     _, stats = plays(lie)
     assert stats["bytes_by_source"]["peer"] == 0
     assert "has sent wrong bytes and is set aside" in runtime.log()
-
-
-# What was on its way to a machine that fails, and then one request after each rest. Rests double, so a slow test adds few.
-MOST_ASKED = 32
 
 
 @pytest.mark.parametrize(
@@ -209,6 +223,7 @@ def test_what_is_no_answer_is_fetched_from_the_bucket(answer, plays):
 def test_what_a_machine_does_not_have_is_counted_and_comes_from_the_bucket(plays):
     peer, stats = plays(lambda path: (404, b""))
     assert 0 < stats["peer_without"] <= len(peer.asked)  # some may be for the next epoch
+    assert len(peer.asked) > 2 * MOST_ASKED  # it goes on being asked: one that fails is not
     assert stats["bytes_by_source"]["peer"] == stats["peer_failed"] == 0
 
 
@@ -355,15 +370,6 @@ def test_what_the_ranks_of_a_machine_read_is_told_by_where_it_came_from(lt, blob
         f"{shares['ram']} from its memory, {shares['disk']} from its disk, {shares['peer']} from other machines, "
         f"{shares['bucket']} from the bucket\n" in text
     )
-
-
-@contextlib.contextmanager
-def stopped(pid):
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def test_requests_beyond_what_is_served_at_once_are_turned_away(lt, blobs, run_leat, runtime):

@@ -4,13 +4,17 @@ import hashlib
 import json
 import os
 import stat
+import subprocess
 import sys
 import time
 from datetime import datetime
 
 import pytest
+from conftest import assert_no_report
 from faulty_server import status
 from keys_box import KeysBox, stamp
+
+pytestmark = pytest.mark.every_case
 
 EXPIRED = status(400, "ExpiredToken", "The provided token has expired.")
 
@@ -337,12 +341,47 @@ def test_version_one_of_the_metadata_is_never_used(run_leat, home, box, server):
     assert [m for _, m, *_ in box.requests] == ["PUT"]
 
 
-def test_a_machine_that_is_no_instance_is_anonymous(run_leat, server):
-    vendor = "/sys/class/dmi/id/sys_vendor"
-    if not os.path.exists(vendor) or "amazon" in open(vendor).read().lower():
-        pytest.skip("this machine does not say what it is, or is an instance")
-    env = {"AWS_ENDPOINT_URL": server.url, "AWS_EC2_METADATA_DISABLED": None}
-    run_leat("cat", "s3://bucket/key", env=env, timeout=60, status=0)
+# In namespaces where the firmware says what it is told to, and the metadata's address leads to a server that counts.
+A_MACHINE = """
+import os, subprocess, sys
+subprocess.run(["mount", "-t", "tmpfs", "none", "/sys/class"], check=True)
+os.makedirs("/sys/class/dmi/id")
+with open("/sys/class/dmi/id/sys_vendor", "w") as file:
+    file.write(sys.argv[1])
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+subprocess.run(["ip", "addr", "add", "169.254.169.254/32", "dev", "lo"], check=True)
+from faulty_server import FaultyServer
+metadata, server = FaultyServer(host="169.254.169.254", port=80), FaultyServer()
+server.objects["bucket/key"] = b"hello"
+env = {**os.environ, "AWS_ENDPOINT_URL": server.url}
+done = subprocess.run([sys.argv[2], "cat", "s3://bucket/key"], env=env, stdout=subprocess.PIPE)
+print(metadata.connections, done.returncode, done.stdout.decode(), flush=True)
+os._exit(0)
+"""
+
+
+def can_be_a_machine():
+    inside = "mount -t tmpfs none /sys/class && ip link set lo up && ip addr add 169.254.169.254/32 dev lo"
+    try:
+        return subprocess.run(["unshare", "-rmn", "sh", "-c", inside], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not can_be_a_machine(), reason="no namespaces here in which /sys can be replaced")
+def test_a_machine_that_is_no_instance_is_anonymous_and_asks_no_metadata(leat_bin, clean_env):
+    del clean_env["AWS_EC2_METADATA_DISABLED"]
+    clean_env["PYTHONPATH"] = os.path.dirname(__file__)
+
+    def on(vendor):
+        command = ["unshare", "-rmn", sys.executable, "-c", A_MACHINE, vendor, leat_bin]
+        done = subprocess.run(command, env=clean_env, capture_output=True, text=True, timeout=60, check=False)
+        assert_no_report("leat cat", done.returncode, done.stderr)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert on("QEMU") == ["0", "0", "hello"]
+    assert int(on("Amazon EC2")[0]) > 0
 
 
 def test_the_containers_token_goes_to_no_other_host(run_leat, server):

@@ -418,7 +418,7 @@ except KeyboardInterrupt:
 @pytest.fixture
 def dripping(faulty, large):
     """A FaultyServer with s3://bucket/ds. Its chunks take minutes, yet come too fast to be given up (a kilobyte a second for
-    20 s), so that whoever waits for the bucket does so for longer than any deadline here."""
+    20 s), so that a process that waits for the bucket does so longer than any deadline here."""
     server = faulty()
     upload(server, large.path)
 

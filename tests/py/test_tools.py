@@ -242,9 +242,10 @@ esac"""
 
 
 def test_a_step_that_does_not_run_to_its_end_is_a_failure(ci):
-    lines, status = ci(f"[ $1 != asan ] || kill -9 $(ps -o ppid= $PPID); {WELL}")
-    assert "failed: asan did not run to its end" in lines
-    assert lines[-1] == "6 passed, 1 failed"
+    lines, status = ci(f"[ $1 != check ] || kill -9 $(ps -o ppid= $PPID); {WELL}")
+    assert "failed: check did not run to its end" in lines
+    assert "failed: asan-build did not run to its end" in lines
+    assert lines[-1] == "6 passed, 2 failed"
     assert status == 1
 
 

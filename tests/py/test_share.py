@@ -300,7 +300,7 @@ def test_what_is_shared_is_within_its_bound_and_gone_in_the_end(runtime, leat_bi
         for _ in range(2):
             count = sum(1 for _ in behind)
             assert count in (29, 30)
-        assert behind.stats()["samples_shared"] >= 10
+        assert behind.stats()["samples_shared"] >= 1
 
 
 def test_it_can_be_seen_and_refused(runtime, images, leat_bin):

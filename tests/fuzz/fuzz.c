@@ -1,6 +1,6 @@
 /* Fuzz targets as tests, with any compiler: `fuzz NAME FOLDER` runs one over FOLDER/corpus/NAME, `fuzz NAME FOLDER
  * SECONDS [SEED]` then over mutations of it, and `fuzz NAME FILE...` over files. The same seed makes the same inputs,
- * one after the other; only how many there are depends on the machine. What breaks a target is written to a file. */
+ * in the same order; only their number depends on the machine. An input that breaks a target is written to a file. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ struct list {
     size_t n;
 };
 
-/* What runs now, for those who have to say what broke. */
+/* The input that runs now, for the report if it breaks the target. */
 static struct {
     const char *name;
     const uint8_t *data;

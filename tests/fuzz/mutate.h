@@ -10,7 +10,7 @@ struct mutate_bytes {
     size_t n;
 };
 
-/* What mutations take parts of: other inputs, and words of the format. Both may be empty, and have to stay. */
+/* Sources for mutations: other inputs, and words of the format. Either may be empty; both are borrowed. */
 void mutate_from(const struct mutate_bytes *inputs, size_t n, const struct mutate_bytes *words, size_t n_words);
 
 /* What LLVMFuzzerMutate() does from now on follows from this alone. */

@@ -67,7 +67,7 @@ class FlippingProxy:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def before(self, head):
-        """Called before a request goes on to the server."""
+        """Called before a request is forwarded to the server."""
 
     def _flip(self, which, body):
         """Objects only: lists and the small documents beside them have no checksum of their own."""

@@ -1,6 +1,6 @@
 """The interpreter of a page. Blocks come in, one JSON object per line; "done" or "failed" goes out.
 
-What a block prints, and the traceback of one that fails, goes to the files that the object names.
+The output of a block and the traceback of a failure go to the files that the object names.
 """
 
 import json

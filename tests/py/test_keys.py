@@ -341,7 +341,7 @@ def test_version_one_of_the_metadata_is_never_used(run_leat, home, box, server):
     assert [m for _, m, *_ in box.requests] == ["PUT"]
 
 
-# In namespaces where the firmware says what it is told to, and the metadata's address leads to a server that counts.
+# In namespaces with a given firmware vendor, where the metadata address belongs to a server that counts connections.
 A_MACHINE = """
 import os, subprocess, sys
 subprocess.run(["mount", "-t", "tmpfs", "none", "/sys/class"], check=True)

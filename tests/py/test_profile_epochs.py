@@ -91,7 +91,7 @@ def fetches(monkeypatch):
 
 
 def is_waited_for(path):
-    """Whether somebody waits for a lock on this file."""
+    """Whether a process waits for a lock on this file."""
     file = f":{path.stat().st_ino} "
     return any("-> FLOCK" in line and file in line for line in Path("/proc/locks").read_text().splitlines())
 

@@ -230,7 +230,7 @@ LEAT_API uint64_t leat_loader_samples(const struct leat_loader *loader);    /* i
 LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);      /* of the next batch */
 LEAT_API const char *leat_loader_version(const struct leat_loader *loader); /* the dataset's content id: 64 digits */
 
-/* Goes to the beginning of an epoch; inside that epoch it changes nothing. */
+/* Goes to the beginning of an epoch; inside that epoch, unless a state restored its end, it changes nothing. */
 LEAT_API leat_status leat_loader_set_epoch(struct leat_loader *loader, uint64_t epoch, struct leat_error *err);
 
 /* Goes to a position (a number of samples, of all ranks together) in an epoch. */

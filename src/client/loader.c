@@ -511,11 +511,12 @@ static leat_status go_to_epoch(struct leat_loader *l, uint64_t epoch, struct lea
 {
     if (epoch > INT64_MAX)
         return leat_fail(err, LEAT_INVALID, "epoch %llu is beyond 2^63", (unsigned long long)epoch);
-    if (epoch == l->epoch) {
-        l->again = !l->placed; /* only the next pass begins it again */
+    bool over = expect(l).end;
+    if (epoch == l->epoch && !(l->placed && over)) { /* a restored end is no position to keep */
+        l->again = !l->placed;                       /* only the next pass begins it again */
         return LEAT_OK;
     }
-    if (!l->placed && epoch == l->epoch + 1 && expect(l).end) {
+    if (!l->placed && epoch == l->epoch + 1 && over) {
         l->again = false; /* the next pass begins there by itself */
         return LEAT_OK;
     }

@@ -1,6 +1,6 @@
 """Random chains of resumes, jumps, worlds, forks, killed agents and replaced datasets: no sample lost, doubled or wrong.
 
-LEAT_CHAIN=17 runs that one alone."""
+SUITE_CHAIN=17 runs that one alone."""
 
 import os
 import zlib
@@ -24,7 +24,7 @@ def versions(leat_bin, tmp_path):
 
 
 def chains(lt, runtime, versions, numbers, seconds=None):
-    one = os.environ.get("LEAT_CHAIN")
+    one = os.environ.get("SUITE_CHAIN")
     return run_chains(lt, versions, runtime.agents, [int(one)] if one else numbers, seconds)
 
 

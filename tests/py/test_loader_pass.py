@@ -202,6 +202,17 @@ def test_restored_state_keeps_its_place_through_set_epoch_of_the_same_epoch(lt, 
         assert whole(loader) == epochs[1], "another epoch begins at its beginning"
 
 
+def test_set_epoch_of_the_epoch_that_a_restored_state_ended_begins_it_again(lt, images, epochs):
+    with load(lt, images) as loader:
+        take(iter(loader), STEPS)
+        state = loader.state_dict()
+        for before, after in ([], 1), ([0], 0), ([1], 1), ([0, 0], 0):
+            loader.load_state_dict(state)
+            for epoch in before:
+                loader.set_epoch(epoch)
+            assert whole(loader) == epochs[after], before
+
+
 def test_restored_pass_that_is_broken_off_is_over_too(lt, images, epochs):
     with load(lt, images) as loader:
         iterator = iter(loader)

@@ -1,6 +1,6 @@
 """Mixtures: every stream exactly once an epoch of its own, in its proportion, over chains of resumes, worlds and lost agents.
 
-LEAT_CHAIN=17 runs that one alone."""
+SUITE_CHAIN=17 runs that one alone."""
 
 import itertools
 import json
@@ -145,7 +145,7 @@ SHARES = list(WEIGHTS.values())
 
 def chains(lt, runtime, streams, numbers):
     ALONE.clear()
-    one = os.environ.get("LEAT_CHAIN")
+    one = os.environ.get("SUITE_CHAIN")
     return sum(run_chain(lt, runtime, streams, number) for number in ([int(one)] if one else numbers))
 
 

@@ -55,10 +55,13 @@ def test_loader_that_comes_before_the_socket_is_made_again_waits_for_it(lt, runt
             if jump:
                 loader.set_epoch(3)
                 next(iter(loader))
+                served_by = loader.stats()["agent_pid"]
             else:
                 with lt.Loader(images.url, **options) as new:
                     next(iter(new))
-            assert runtime.agents() == [pid], "no other was started"
+                    served_by = new.stats()["agent_pid"]
+            assert served_by == pid
+            wait_until(lambda: runtime.agents() == [pid])  # a second one finds the lock held, and ends
 
 
 def test_agent_leaves_its_successors_names_alone(lt, runtime, images):

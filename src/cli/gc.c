@@ -230,8 +230,9 @@ const struct leat_command leat_command_gc = {
         "them.\n\nThe current version and versions with a name are protected; 'leat name --delete' removes a name. "
         "A job that reads a version by its id fails when that version is given up.\n\nObjects younger than "
         "--older-than stay, because packing stores chunks long before it publishes them. Do not make it shorter "
-        "than the longest packing that may be running or may be continued. If a version cannot be read, nobody "
-        "knows what it needs, and nothing is deleted until it is given up or repaired.",
+        "than the longest packing that may be running or may be continued. If the root of a version is "
+        "damaged or missing, or a pointer cannot be read, nothing is deleted until that version is given up or "
+        "repaired.",
     .examples = "  leat gc s3://bucket/photos\n"
                 "  leat gc s3://bucket/photos --keep-last 3 --yes\n"
                 "  leat gc /datasets/photos --drop 1f0c2e88 --older-than 1h --list\n",

@@ -46,8 +46,8 @@ struct leat_gc {
     struct leat_gc_sum used[LEAT_GC_KINDS];
 };
 
-/* LEAT_EXISTS when a version that is to be dropped has a name or is the current one. Where a pointer or root cannot be
- * read, what it refers to is not known, and nothing can be said: the error names it. */
+/* LEAT_EXISTS when a version that is to be dropped has a name or is the current one. LEAT_CORRUPT,
+ * LEAT_VERSION when a pointer or root cannot be read, or a root is missing: what it refers to is unknown. */
 leat_status leat_gc_look(const struct leat_home *h, const struct leat_gc_opts *opts, struct leat_gc *out,
                          struct leat_error *err);
 void leat_gc_free(struct leat_gc *g); /* zeroed ones are allowed */

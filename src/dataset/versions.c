@@ -67,8 +67,8 @@ static leat_status no_memory(struct leat_error *err)
     return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list of versions");
 }
 
-/* Takes note of the pointer in an object. One that cannot be read is not left out: what is wrong with it is said where
- * a version would be. */
+/* Takes note of the pointer in an object. A pointer that cannot be read is not left out: its version carries the error.
+ * LEAT_NOT_FOUND when the object is not there. */
 static leat_status note(struct listing *l, const char *object, struct leat_version **out, struct leat_error *err)
 {
     struct leat_pointer p;

@@ -263,6 +263,7 @@ static leat_status save(const struct selecting *s, const struct leat_home *home,
 {
     struct leat_publish_opts opts = {.name = p->name, .keep_current = true, .replace = s->settings->replace};
     struct leat_publish publish;
+    struct leat_rely rely = {0};
     struct leat_selection_files files = {0};
     char name[LEAT_NAME_MAX];
     char id[2 * LEAT_SHA256_SIZE + 1] = "-";
@@ -276,10 +277,14 @@ static leat_status save(const struct selecting *s, const struct leat_home *home,
             rc = leat_home_put(home, name, files.section.data, files.section.len, err);
         }
         if (rc == LEAT_OK)
+            rc = leat_rely_on_root(&rely, leat_dataset_root_id(s->dataset), err);
+        publish.rely = &rely;
+        if (rc == LEAT_OK)
             rc = leat_publish_root(home, &files.root, &files.pointer, &publish, err);
         if (rc == LEAT_OK)
             leat_hex(files.pointer.id, sizeof files.pointer.id, id);
         leat_selection_files_free(&files);
+        leat_rely_free(&rely);
     }
     if (rc == LEAT_OK)
         printf("%s %" PRIu64 " samples of %" PRIu64 ", in %" PRIu32 " of %" PRIu32 " chunks  %s\n",

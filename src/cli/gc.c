@@ -150,9 +150,9 @@ static void look(void *user, struct leat_progress_state *out)
 }
 
 /* Pointers first, all of them, then roots, and so on: the one that opens a version meanwhile finds all of it or
- * nothing. */
-static leat_status delete_all(struct leat_home *home, const struct leat_gc *g, const struct leat_cli_progress *how,
-                              struct leat_error *err)
+ * nothing. The pointers are read again after each kind. */
+static leat_status delete_all(struct leat_home *home, const struct leat_gc_opts *opts, const struct leat_gc *g,
+                              const struct leat_cli_progress *how, struct leat_error *err)
 {
     struct watch w = {.deletes = {.url = home->url, .store = home->store}, .gc = g};
     leat_status rc = LEAT_OK;
@@ -160,8 +160,11 @@ static leat_status delete_all(struct leat_home *home, const struct leat_gc *g, c
     struct leat_progress *progress = leat_progress_open(how, "objects deleted", look, &w);
     for (size_t i = 0; rc == LEAT_OK && i < g->n; i++) {
         char name[LEAT_NAME_MAX];
-        if (i && g->list[i].kind != g->list[i - 1].kind)
+        bool next_kind = i && g->list[i].kind != g->list[i - 1].kind;
+        if (next_kind)
             rc = leat_cli_deletes_wait(&w.deletes, err);
+        if (rc == LEAT_OK && next_kind)
+            rc = leat_gc_confirm(home, opts, g, err);
         leat_gc_name(&g->list[i], name);
         char *key = leat_home_key(home, name);
         if (!key)
@@ -172,6 +175,8 @@ static leat_status delete_all(struct leat_home *home, const struct leat_gc *g, c
     }
     if (rc == LEAT_OK)
         rc = leat_cli_deletes_wait(&w.deletes, err);
+    if (rc == LEAT_OK && g->n)
+        rc = leat_gc_confirm(home, opts, g, err);
     leat_progress_close(progress);
     uint64_t deleted = w.deletes.deleted;
     leat_store_close(home->store); /* ends what is still on its way */
@@ -209,7 +214,7 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_OK && s->list && !s->json)
         print_list(&g);
     if (rc == LEAT_OK && s->yes)
-        rc = delete_all(&home, &g, &s->progress, &err);
+        rc = delete_all(&home, &opts, &g, &s->progress, &err);
     if (rc == LEAT_OK && s->json)
         rc = print_json(&g, s->yes, s->list, &err);
     else if (rc == LEAT_OK)

@@ -438,6 +438,26 @@ leat_status leat_gc_look(const struct leat_home *h, const struct leat_gc_opts *o
     return LEAT_OK;
 }
 
+leat_status leat_gc_confirm(const struct leat_home *h, const struct leat_gc_opts *opts, const struct leat_gc *g,
+                            struct leat_error *err)
+{
+    struct look l = {.home = h, .opts = opts};
+    size_t needed = 0;
+    leat_status rc = note_pointers(&l, err);
+    if (rc == LEAT_OK)
+        rc = mark_versions(&l, err);
+    for (size_t i = 0; rc == LEAT_OK && i < g->n; i++)
+        needed += g->list[i].kind != LEAT_GC_VERSION && has(&l.marks, g->list[i].sha);
+    free(l.marks.table);
+    free(l.versions);
+    if (needed)
+        rc = leat_fail(err, LEAT_CHANGED,
+                       "someone else has published at %s meanwhile, and needs %zu of the objects on the list: 'leat "
+                       "verify' says whether any are missing, and packing again stores them",
+                       h->url, needed);
+    return rc;
+}
+
 void leat_gc_free(struct leat_gc *g)
 {
     free(g->list);

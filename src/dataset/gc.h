@@ -50,6 +50,12 @@ struct leat_gc {
  * LEAT_VERSION when a pointer or root cannot be read, or a root is missing: what it refers to is unknown. */
 leat_status leat_gc_look(const struct leat_home *h, const struct leat_gc_opts *opts, struct leat_gc *out,
                          struct leat_error *err);
+
+/* Whether nothing on the list is referred to by now: for the one that deletes, between kinds and at the end. Pointers
+ * of versions on the list must be gone. LEAT_CHANGED when a version that was published since the look needs some of it.
+ */
+leat_status leat_gc_confirm(const struct leat_home *h, const struct leat_gc_opts *opts, const struct leat_gc *g,
+                            struct leat_error *err);
 void leat_gc_free(struct leat_gc *g); /* zeroed ones are allowed */
 
 /* Its name below the dataset's address. */

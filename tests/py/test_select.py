@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 
+import order_reference
 import pytest
 from format_reader import ABSENT, Dataset
 from format_writer import Field, Place
@@ -120,6 +121,35 @@ def test_keys_numbers_lists_and_fractions_compose(ds, run_leat, tmp_path):
     assert select(run_leat, ds, "--fraction", "0.3", "--seed", 5, name="i") != third
     both = select(run_leat, ds, "--fraction", "0.3", "--key", "val/*", name="j")
     assert both == [i for i in third if i % 3 == 0]
+
+
+def draw(purpose, seed, key):
+    """As docs/versions.md specifies it."""
+    low, high = order_reference.philox(order_reference.key(purpose, seed, 0, key), 0, 0)[:2]
+    return ((high << 32 | low) >> 11) / 2**53
+
+
+def test_draws_are_the_documented_ones_and_a_selection_has_its_own(ds, run_leat):
+    keys = [sample(i)[0] for i in range(200)]
+    version = ds
+    chosen = range(200)
+    for depth in range(3):  # half of a half of a half
+        seed = 0
+        if depth:
+            seed = order_reference.key("select-from", 0, 0, bytes.fromhex(Dataset(ds, name=f"half{depth - 1}").id))
+        expected = [i for i in chosen if draw("select-fraction", seed, keys[i]) < 0.5]
+        run_leat("select", version, "--fraction", "0.5", "--name", f"half{depth}", status=0)
+        assert numbers(ds, f"half{depth}") == expected
+        assert 0.3 * len(chosen) < len(expected) < 0.7 * len(chosen)
+        chosen, version = expected, f"{ds}?name=half{depth}"
+    half = numbers(ds, "half0")
+    seed = order_reference.key("select-from", 5, 0, bytes.fromhex(Dataset(ds, name="half0").id))
+    run_leat("select", f"{ds}?name=half0", "--seed", 5, "--split", "a=0.5,b=0.5", status=0)
+    draws = {i: draw("select-split", seed, keys[i]) for i in half}
+    assert numbers(ds, "a") == [i for i in half if draws[i] < 0.5]
+    assert numbers(ds, "b") == [i for i in half if draws[i] >= 0.5]
+    run_leat("select", ds, "--seed", 5, "--split", "a=0.5", "--replace", status=0)
+    assert numbers(ds, "a") == [i for i in range(200) if draw("select-split", 5, keys[i]) < 0.5]
 
 
 def test_split_is_whole_disjoint_and_stable_when_the_dataset_grows(ds, run_leat, tmp_path):

@@ -71,8 +71,32 @@ def test_conditions_choose_what_they_say(ds, run_leat, where, holds):
 
 
 @pytest.mark.parametrize(
+    ("where", "holds"),
+    [
+        ("'0' == 3", lambda i: i == 3),
+        ('"not" < 3 and not "not" == 1', lambda i: i in (0, 2)),
+        ("not 'not' < 7", lambda i: i >= 7),
+        ("'-9e' in (1, 2) or '2.jpg.width' == 105", lambda i: i in (1, 2, 5)),
+        ("'2.jpg'.width == 105", None),
+        ("and == 4 and (in == 4 or none == 4)", lambda i: i == 4),
+    ],
+)
+def test_fields_of_any_name_can_be_meant(tmp_path, run_leat, where, holds):
+    names = ["0", "not", "-9e", "and", "in", "none"]
+    fields = [*(Field(name, 3) for name in names), Field("2.jpg", 2)]
+    image = [(b"x", (100 + i, 50, 0, 0, 3, 0, 0)) for i in range(10)]
+    samples = [(b"%03d.jpg" % i, {"2.jpg": image[i], **dict.fromkeys(names, i)}) for i in range(10)]
+    Place(tmp_path / "ds").write(fields, [samples])
+    if holds:
+        assert select(run_leat, tmp_path / "ds", "--where", where) == [i for i in range(10) if holds(i)]
+    else:
+        assert "a comparison is expected" in select(run_leat, tmp_path / "ds", "--where", where, status=2)
+
+
+@pytest.mark.parametrize(
     ("where", "says"),
     [
+        ("0 == 3", "(one that begins with a digit or sign needs quotes), at column 1"),
         ("cls = 3", "a single '='; equal is '==', at column 5"),
         ("cls == 3 and", "the name of a field is expected, at column 13"),
         ("cls == 3 width > 1", "'and', 'or' or the end is expected, at column 10"),

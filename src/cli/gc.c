@@ -33,7 +33,7 @@ static const struct leat_option options[] = {
     {"older-than", 0, LEAT_OPTION_DURATION, offsetof(struct gc_settings, older_ns), "TIME", "7d", NULL,
      "keep what is younger: a running 'leat pack' may still need it"},
     {"keep-last", 0, LEAT_OPTION_U64, offsetof(struct gc_settings, keep_last), "N", NULL, NULL,
-     "give up all versions except the N newest, the current one and those with names"},
+     "give up all versions except the N newest, the current one and those with names; 0 keeps only these"},
     {"drop", 0, LEAT_OPTION_LIST, offsetof(struct gc_settings, drop), "ID", NULL, NULL,
      "give up this version (8 digits of its id are enough); may be given several times"},
     {"list", 'l', LEAT_OPTION_FLAG, offsetof(struct gc_settings, list), NULL, NULL, NULL,
@@ -197,7 +197,7 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_error err;
     _Atomic uint64_t looked = 0;
     struct leat_gc_opts opts = {.before_s = (int64_t)time(NULL) - (int64_t)(s->older_ns / LEAT_S),
-                                .keep_last = s->keep_last,
+                                .keep_last = leat_cli_said("keep-last") ? &s->keep_last : NULL,
                                 .drop = s->drop.item,
                                 .drop_n = s->drop.count,
                                 .stop = stop,

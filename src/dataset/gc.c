@@ -285,6 +285,7 @@ static leat_status drop_versions(struct look *l, struct leat_error *err)
         rc = drop_one(l, l->opts->drop[i], err);
     if (rc != LEAT_OK || !l->opts->keep_last)
         return rc;
+    size_t left = 0;
     if (l->versions_n)
         qsort(l->versions, l->versions_n, sizeof *l->versions, newest_first);
     for (size_t i = 0; i < l->versions_n; i++) {
@@ -292,8 +293,15 @@ static leat_status drop_versions(struct look *l, struct leat_error *err)
         if (v->written_s == 0)
             return leat_fail(err, LEAT_UNSUPPORTED,
                              "the store does not say when versions were written: name those to give up (--drop)");
-        v->dropped |= i >= l->opts->keep_last && !v->kept;
+        v->dropped |= i >= *l->opts->keep_last && !v->kept;
+        left += !v->dropped;
     }
+    if (l->versions_n && !left && !l->marks.n)
+        return leat_fail(
+            err, LEAT_INVALID,
+            "no version of %s would be left: none has a name or is the current one. 'leat rm -r' deletes a "
+            "whole dataset",
+            l->home->url);
     return LEAT_OK;
 }
 

@@ -18,8 +18,9 @@ enum leat_gc_kind { LEAT_GC_VERSION, LEAT_GC_ROOT, LEAT_GC_SECTION, LEAT_GC_CHUN
 #define LEAT_GC_KINDS 4u
 
 struct leat_gc_opts {
-    int64_t before_s;        /* younger objects stay: somebody may be about to publish them. Seconds since 1970 */
-    uint64_t keep_last;      /* this many of the newest versions, and those with names and the current one; 0: all */
+    int64_t before_s; /* younger objects stay: somebody may be about to publish them. Seconds since 1970 */
+    const uint64_t
+        *keep_last;          /* this many of the newest versions, and those with names and the current one; NULL: all */
     const char *const *drop; /* versions to give up: ids, or at least 8 digits of their beginning */
     size_t drop_n;
     bool (*stop)(void *user); /* asked for each object: true ends it with LEAT_CANCELLED; may be NULL */

@@ -122,6 +122,20 @@ def test_versions_are_given_up_by_id_and_by_age_and_names_protect(place, run_lea
     }
 
 
+def test_keeping_none_of_the_newest_keeps_what_is_protected(place, run_leat):
+    ds, ids = place
+    run_leat("name", f"{ds}?id={ids[0]}", "first", status=0)
+    assert "--keep-last" in gc(run_leat, ds, "--keep-last", "none", status=2)
+    gc(run_leat, ds, "--keep-last", 0, "--yes")
+    readable(run_leat, ds, [ids[0], ids[2]])
+    assert "has no version" in run_leat("info", f"{ds}?id={ids[1]}", status=3).stderr
+    (ds / "leat/current").unlink()
+    run_leat("name", "--delete", f"{ds}", "first", status=0)
+    before = objects(ds)
+    assert "no version of" in gc(run_leat, ds, "--keep-last", 0, "--yes", status=2)
+    assert objects(ds) == before
+
+
 def test_where_something_cannot_be_read_nothing_is_deleted(place, run_leat):
     ds, ids = place
     root = ds / "leat/roots" / Dataset(ds, id=ids[1]).root_id

@@ -82,8 +82,8 @@ static leat_status check(const struct bench_settings *s, struct leat_error *err)
         return leat_fail(err, LEAT_INVALID,
                          "--data: the dataset and its bucket are as they are; --scale, --bandwidth, --latency and "
                          "--folder are for data that is made");
-    if (!s->epochs || s->epochs > 1000 || s->workers > 1024)
-        return leat_fail(err, LEAT_INVALID, "--epochs from 1 to 1000, --workers up to 1024");
+    if (!s->epochs || s->epochs > 1000 || s->workers > 1024 || (!s->workers && leat_cli_said("workers")))
+        return leat_fail(err, LEAT_INVALID, "--epochs from 1 to 1000, --workers from 1 to 1024");
     if (s->bandwidth)
         rc = leat_parse_rate(s->bandwidth, "--bandwidth", &number, err);
     if (rc == LEAT_OK && s->latency)

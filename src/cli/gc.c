@@ -33,7 +33,7 @@ static const struct leat_option options[] = {
     {"older-than", 0, LEAT_OPTION_DURATION, offsetof(struct gc_settings, older_ns), "TIME", "7d", NULL,
      "keep what is younger: a running 'leat pack' may still need it"},
     {"keep-last", 0, LEAT_OPTION_U64, offsetof(struct gc_settings, keep_last), "N", NULL, NULL,
-     "give up all versions except the N newest, the current one and those with names"},
+     "give up all versions except the N newest, the current one and those with names; 0 keeps only these"},
     {"drop", 0, LEAT_OPTION_LIST, offsetof(struct gc_settings, drop), "ID", NULL, NULL,
      "give up this version (8 digits of its id are enough); may be given several times"},
     {"list", 'l', LEAT_OPTION_FLAG, offsetof(struct gc_settings, list), NULL, NULL, NULL,
@@ -150,9 +150,9 @@ static void look(void *user, struct leat_progress_state *out)
 }
 
 /* Pointers first, all of them, then roots, and so on: the one that opens a version meanwhile finds all of it or
- * nothing. */
-static leat_status delete_all(struct leat_home *home, const struct leat_gc *g, const struct leat_cli_progress *how,
-                              struct leat_error *err)
+ * nothing. The pointers are read again after each kind. */
+static leat_status delete_all(struct leat_home *home, const struct leat_gc_opts *opts, const struct leat_gc *g,
+                              const struct leat_cli_progress *how, struct leat_error *err)
 {
     struct watch w = {.deletes = {.url = home->url, .store = home->store}, .gc = g};
     leat_status rc = LEAT_OK;
@@ -160,8 +160,11 @@ static leat_status delete_all(struct leat_home *home, const struct leat_gc *g, c
     struct leat_progress *progress = leat_progress_open(how, "objects deleted", look, &w);
     for (size_t i = 0; rc == LEAT_OK && i < g->n; i++) {
         char name[LEAT_NAME_MAX];
-        if (i && g->list[i].kind != g->list[i - 1].kind)
+        bool next_kind = i && g->list[i].kind != g->list[i - 1].kind;
+        if (next_kind)
             rc = leat_cli_deletes_wait(&w.deletes, err);
+        if (rc == LEAT_OK && next_kind)
+            rc = leat_gc_confirm(home, opts, g, err);
         leat_gc_name(&g->list[i], name);
         char *key = leat_home_key(home, name);
         if (!key)
@@ -172,6 +175,8 @@ static leat_status delete_all(struct leat_home *home, const struct leat_gc *g, c
     }
     if (rc == LEAT_OK)
         rc = leat_cli_deletes_wait(&w.deletes, err);
+    if (rc == LEAT_OK && g->n)
+        rc = leat_gc_confirm(home, opts, g, err);
     leat_progress_close(progress);
     uint64_t deleted = w.deletes.deleted;
     leat_store_close(home->store); /* ends what is still on its way */
@@ -192,7 +197,7 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_error err;
     _Atomic uint64_t looked = 0;
     struct leat_gc_opts opts = {.before_s = (int64_t)time(NULL) - (int64_t)(s->older_ns / LEAT_S),
-                                .keep_last = s->keep_last,
+                                .keep_last = leat_cli_said("keep-last") ? &s->keep_last : NULL,
                                 .drop = s->drop.item,
                                 .drop_n = s->drop.count,
                                 .stop = stop,
@@ -209,7 +214,7 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_OK && s->list && !s->json)
         print_list(&g);
     if (rc == LEAT_OK && s->yes)
-        rc = delete_all(&home, &g, &s->progress, &err);
+        rc = delete_all(&home, &opts, &g, &s->progress, &err);
     if (rc == LEAT_OK && s->json)
         rc = print_json(&g, s->yes, s->list, &err);
     else if (rc == LEAT_OK)
@@ -230,8 +235,9 @@ const struct leat_command leat_command_gc = {
         "them.\n\nThe current version and versions with a name are protected; 'leat name --delete' removes a name. "
         "A job that reads a version by its id fails when that version is given up.\n\nObjects younger than "
         "--older-than stay, because packing stores chunks long before it publishes them. Do not make it shorter "
-        "than the longest packing that may be running or may be continued. If a version cannot be read, nobody "
-        "knows what it needs, and nothing is deleted until it is given up or repaired.",
+        "than the longest packing that may be running or may be continued. If the root of a version is "
+        "damaged or missing, or a pointer cannot be read, nothing is deleted until that version is given up or "
+        "repaired.",
     .examples = "  leat gc s3://bucket/photos\n"
                 "  leat gc s3://bucket/photos --keep-last 3 --yes\n"
                 "  leat gc /datasets/photos --drop 1f0c2e88 --older-than 1h --list\n",

@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,12 @@ static bool is_empty(struct leat_store *store, const char *key)
 
 /* Samples of a dataset */
 
+/* JSON has no word for these; null would be a value that is not there. */
+static json_t *describe_real(double v)
+{
+    return isfinite(v) ? json_real(v) : json_string(isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
+}
+
 /* What the row alone says. */
 static void describe_row(json_t *line, const struct leat_schema *schema, const uint8_t *row)
 {
@@ -162,7 +169,7 @@ static void describe_row(json_t *line, const struct leat_schema *schema, const u
         if (!cell.absent && field->type == LEAT_FIELD_INT)
             value = json_integer(cell.number);
         else if (!cell.absent && field->type == LEAT_FIELD_FLOAT)
-            value = json_real(cell.real); /* NULL for what JSON has no word for */
+            value = describe_real(cell.real);
         else if (!cell.absent && field->type == LEAT_FIELD_IMAGE)
             value = json_pack("{s:I,s:I,s:I}", "size", (json_int_t)cell.raw, "width", (json_int_t)cell.image.width,
                               "height", (json_int_t)cell.image.height);

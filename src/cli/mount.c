@@ -135,6 +135,8 @@ static leat_status check(const struct mount_settings *s, const char *dir, struct
         return leat_fail(err, LEAT_INVALID, "--threads: between 1 and 64");
     if (s->ahead > 16)
         return leat_fail(err, LEAT_INVALID, "--ahead: at most 16");
+    if (!s->cache && leat_cli_said("cache"))
+        return leat_fail(err, LEAT_INVALID, "--cache 0: without --cache and --cache-dir nothing is kept on disk");
     if (s->cache && !s->cache_dir)
         return leat_fail(err, LEAT_INVALID, "--cache needs --cache-dir");
     if (s->foreground && s->log_file)

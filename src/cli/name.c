@@ -16,7 +16,7 @@ static const struct leat_option options[] = {
     {"current", 0, LEAT_OPTION_FLAG, offsetof(struct name_settings, current), NULL, NULL, NULL,
      "make this version the current one, which addresses without ?id= and ?name= mean"},
     {"replace", 0, LEAT_OPTION_FLAG, offsetof(struct name_settings, replace), NULL, NULL, NULL,
-     "take the name from another version"},
+     "take the name from another version; with --current, make this version the current one although another is"},
     {"delete", 'd', LEAT_OPTION_FLAG, offsetof(struct name_settings, delete), NULL, NULL, NULL,
      "remove the name; the version stays"},
     LEAT_STORE_OPTIONS(offsetof(struct name_settings, store)),
@@ -42,7 +42,7 @@ static leat_status set_name(const struct leat_home *home, const char *name, bool
     if (rc == LEAT_OK)
         rc = leat_versions_name(home, name, &p, replace, err);
     if (rc == LEAT_EXISTS)
-        return leat_fail_context(err, rc, "--replace moves a name");
+        return leat_fail_context(err, rc, name ? "--replace moves a name" : "--replace makes another version current");
     if (rc != LEAT_OK)
         return rc;
     leat_hex(p.id, sizeof p.id, hex);
@@ -78,10 +78,11 @@ const struct leat_command leat_command_name = {
     .details = "Old versions stay when a dataset is packed again with --replace; 'leat info --versions' lists them. "
                "This command gives a name to the version that DATASET means: the current one, or the one in ?id=ID "
                "or ?name=NAME at its end. DATASET?name=NAME then means that version. A name has 1 to 63 letters, "
-               "digits, '_', '.' and '-', and begins with a letter or digit.",
+               "digits, '_', '.' and '-', and begins with a letter or digit. --current makes that version the current "
+               "one: what starts to train without ?id= and ?name= from then on reads it.",
     .examples = "  leat name s3://bucket/photos may-release\n"
                 "  leat name 's3://bucket/photos?id=1f0c2e88' before-cleaning\n"
-                "  leat name --current 's3://bucket/photos?name=may-release'\n"
+                "  leat name --current --replace 's3://bucket/photos?name=may-release'\n"
                 "  leat name --delete s3://bucket/photos before-cleaning\n",
     .options = options,
     .settings_size = sizeof(struct name_settings),

@@ -403,8 +403,8 @@ const struct leat_command leat_command_pack = {
         "makes a version from the current one and the new samples, in the time that packing the new ones takes: old "
         "chunks are shared, and old samples keep their numbers. Such a version is rebuilt from its packings ('leat "
         "rebuild --packing').\n\nWith --name the version also gets a name, and becomes the current one unless "
-        "--no-current is given; the name is written first.\n\nMemory: --memory, three chunks per thread, 80 bytes "
-        "and the path per file, 150 bytes per chunk, and at most 256 MiB for the snapshot, whose tables move to a "
+        "--no-current is given; the name is written first.\n\nMemory: --memory, four chunks per thread, 80 bytes "
+        "and the path per file, 190 bytes per chunk, and at most 256 MiB for the snapshot, whose tables move to a "
         "temporary file in TMPDIR (/var/tmp) from 64 MiB on: 40 bytes per sample, its row and its key.",
     .examples = "  leat pack /data/imagenet/train s3://bucket/imagenet/train\n"
                 "  leat pack --keep-order --labels none photos /datasets/photos\n"

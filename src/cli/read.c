@@ -276,6 +276,8 @@ static leat_status prepare(const struct read_settings *s, const char *url, struc
     o->scope = s->scope;
     if (!*s->prep)
         return leat_fail(err, LEAT_INVALID, "--prep: a pipeline, or none");
+    if (!s->epochs && leat_cli_said("epochs"))
+        return leat_fail(err, LEAT_INVALID, "--epochs: at least 1");
     if (s->usd_requests < 0 || s->usd_egress < 0)
         return leat_fail(err, LEAT_INVALID, "--price-requests, --price-egress: not less than 0");
     leat_status rc = narrow(s->batch, "--batch", &o->batch, err);

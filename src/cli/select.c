@@ -172,6 +172,7 @@ static leat_status visit(void *user, uint32_t chunk, uint64_t first, struct leat
     struct selecting *s = user;
     const struct select_settings *set = s->settings;
     uint32_t n = leat_dataset_counts(s->dataset)[chunk];
+    uint64_t seed = leat_filter_seed(s->dataset, set->seed);
     unsigned wants = leat_filter_wants(s->filter) | (set->split ? LEAT_SLICE_KEYS : 0u);
     struct leat_slice slice = {0};
     if (!set->list && leat_filter_skips(s->filter, first, n))
@@ -185,7 +186,7 @@ static leat_status visit(void *user, uint32_t chunk, uint64_t first, struct leat
         if (rc == LEAT_OK && fits && set->split) {
             size_t key_n;
             const char *key = leat_slice_key(&slice, index, &key_n);
-            double draw = leat_filter_draw("select-split", set->seed, key, key_n, slice.first + index);
+            double draw = leat_filter_draw("select-split", seed, key, key_n, slice.first + index);
             while (part < s->parts_n && draw >= s->parts[part].to)
                 part++;
         }
@@ -263,6 +264,7 @@ static leat_status save(const struct selecting *s, const struct leat_home *home,
 {
     struct leat_publish_opts opts = {.name = p->name, .keep_current = true, .replace = s->settings->replace};
     struct leat_publish publish;
+    struct leat_rely rely = {0};
     struct leat_selection_files files = {0};
     char name[LEAT_NAME_MAX];
     char id[2 * LEAT_SHA256_SIZE + 1] = "-";
@@ -276,10 +278,14 @@ static leat_status save(const struct selecting *s, const struct leat_home *home,
             rc = leat_home_put(home, name, files.section.data, files.section.len, err);
         }
         if (rc == LEAT_OK)
+            rc = leat_rely_on_root(&rely, leat_dataset_root_id(s->dataset), err);
+        publish.rely = &rely;
+        if (rc == LEAT_OK)
             rc = leat_publish_root(home, &files.root, &files.pointer, &publish, err);
         if (rc == LEAT_OK)
             leat_hex(files.pointer.id, sizeof files.pointer.id, id);
         leat_selection_files_free(&files);
+        leat_rely_free(&rely);
     }
     if (rc == LEAT_OK)
         printf("%s %" PRIu64 " samples of %" PRIu64 ", in %" PRIu32 " of %" PRIu32 " chunks  %s\n",
@@ -379,7 +385,9 @@ const struct leat_command leat_command_select = {
         "'cat' stands for its number. A missing value equals none. Texts are read from the chunks; everything else "
         "is known without them.\n\n--fraction and --split draw by the sample's key: a sample that is in train stays "
         "there when the dataset grows, and samples with the same key stay together. A smaller fraction is part of a "
-        "larger one. If the shares of --split add up to less than 1, the rest is in no part.",
+        "larger one. If the shares of --split add up to less than 1, the rest is in no part. Draws from a selection "
+        "depend "
+        "on that selection as well, so half of a half is a quarter.",
     .examples = "  leat select s3://bucket/photos --name large-cats \\\n"
                 "      --where 'cls == 3 and width >= 256'\n"
                 "  leat select s3://bucket/photos --split train=0.9,val=0.1\n"

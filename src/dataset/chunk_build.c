@@ -20,6 +20,7 @@ struct leat_chunk_builder {
     struct leat_buf keys;
     struct leat_buf data;
     struct leat_squeeze squeeze;
+    uint64_t wanted; /* bytes with the last sample, for the message where there is no memory for it */
 };
 
 leat_status leat_chunk_builder_open(const struct leat_schema *schema, struct leat_chunk_builder **out,
@@ -181,7 +182,10 @@ static leat_status check_memory(const struct leat_chunk_builder *b, struct leat_
     if (!b->rows.failed && !b->masks.failed && !b->data.failed && !b->keys.failed && !b->key_ends.failed &&
         !b->squeeze.failed)
         return LEAT_OK;
-    return leat_fail(err, LEAT_NO_MEMORY, "no memory for a chunk of %zu bytes", leat_chunk_builder_size(b));
+    return leat_fail(err, LEAT_NO_MEMORY,
+                     "no memory for a chunk of %llu bytes; it holds whole samples, and takes up to three times their "
+                     "bytes while it is made",
+                     (unsigned long long)b->wanted);
 }
 
 leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key, size_t key_n,
@@ -195,6 +199,7 @@ leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key
         rc = check_memory(b, err);
     if (rc != LEAT_OK)
         return rc;
+    b->wanted = leat_chunk_builder_size_with(b, key_n, values);
     size_t row_at = b->rows.len;
     for (uint32_t left = b->schema.row_bytes; left;) {
         uint32_t n = left < sizeof zeros ? left : (uint32_t)sizeof zeros;

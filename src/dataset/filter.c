@@ -242,6 +242,13 @@ static bool fits_any(const struct leat_filter *f, const char *key, size_t n)
     return f->opts.patterns_n == 0;
 }
 
+uint64_t leat_filter_seed(const struct leat_dataset *d, uint64_t seed)
+{
+    if (!leat_root_is_selection(leat_dataset_root(d)))
+        return seed;
+    return leat_key("select-from", seed, 0, leat_dataset_id(d), LEAT_SHA256_SIZE);
+}
+
 double leat_filter_draw(const char *purpose, uint64_t seed, const char *key, size_t n, uint64_t number)
 {
     uint64_t k = n ? leat_key(purpose, seed, 0, key, n) : leat_key(purpose, seed, 1 + number, NULL, 0);
@@ -257,6 +264,7 @@ leat_status leat_filter_open(struct leat_dataset *d, const struct leat_filter_op
     if (!f)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a filter");
     f->opts = *opts;
+    f->opts.seed = leat_filter_seed(d, opts->seed);
     leat_status rc = LEAT_OK;
     if (!(opts->fraction > 0 && opts->fraction <= 1))
         rc = leat_fail(err, LEAT_INVALID, "--fraction: %g is not above 0 and at most 1", opts->fraction);

@@ -40,8 +40,12 @@ leat_status leat_filter_match(struct leat_filter *f, struct leat_slice *s, uint3
 /* Of the list of keys: how many no sample had, so far; `first` is one of them. */
 size_t leat_filter_missing(const struct leat_filter *f, const char **first, size_t *first_n);
 
-/* In [0, 1), by purpose, seed and key; by its number among all samples where it has no key. The same sample gets the
- * same draw in every version that holds it. */
+/* The seed of draws from this version. That of a whole dataset is the one that was given, so that a sample keeps its
+ * draw when the dataset grows. A selection has one of its own: it may be the outcome of the same draws, and half of a
+ * half would be all of it. */
+uint64_t leat_filter_seed(const struct leat_dataset *d, uint64_t seed);
+
+/* In [0, 1), by purpose, seed and key; by its number among all samples where it has no key. */
 double leat_filter_draw(const char *purpose, uint64_t seed, const char *key, size_t n, uint64_t number);
 
 /* Whether a key fits a pattern. */

@@ -116,6 +116,13 @@ static leat_status load_root(const struct look *l, const char *name, const uint8
     return leat_root_read(*data, n, root, err);
 }
 
+static leat_status unknown(const char *object, leat_status rc, struct leat_error *err)
+{
+    if (rc == LEAT_CORRUPT || rc == LEAT_VERSION)
+        return leat_fail_context(err, rc, "what %s refers to is unknown, so nothing is deleted", object);
+    return rc;
+}
+
 /* What a pointer leads to. Marked before its root is read: two pointers to one root need it once. */
 static leat_status mark_pointer(struct look *l, const char *object, const struct leat_pointer *p,
                                 struct leat_error *err)
@@ -137,9 +144,9 @@ static leat_status mark_pointer(struct look *l, const char *object, const struct
     if (rc == LEAT_OK)
         rc = mark_root(l, &root, err);
     free(data);
-    if (rc == LEAT_CORRUPT || rc == LEAT_VERSION || rc == LEAT_NOT_FOUND)
-        return leat_fail_context(err, rc, "what %s refers to is unknown, so nothing is deleted", object);
-    return rc;
+    if (rc == LEAT_NOT_FOUND)
+        rc = leat_fail(err, LEAT_CORRUPT, "%s is missing: an incomplete copy, or a lost object", name);
+    return unknown(object, rc, err);
 }
 
 /* Pointers */
@@ -168,15 +175,25 @@ static leat_status note_version(void *user, const char *name, const struct leat_
     return LEAT_OK;
 }
 
+/* A pointer that was listed, or the current one. One that has gone since then may have moved, so that what it
+ * protects is not known. */
+static leat_status listed_pointer(const struct look *l, const char *object, struct leat_pointer *out,
+                                  struct leat_error *err)
+{
+    leat_status rc = leat_home_pointer(l->home, object, out, err);
+    if (rc == LEAT_NOT_FOUND && strcmp(object, LEAT_NAME_POINTER) != 0)
+        rc = leat_fail(err, LEAT_CHANGED, "someone else has just deleted %s; nothing is deleted: run 'leat gc' again",
+                       object);
+    return unknown(object, rc, err);
+}
+
 /* A pointer that people use keeps its version. */
 static leat_status note_pointer(struct look *l, const char *object, struct leat_error *err)
 {
     struct leat_pointer p;
-    leat_status rc = leat_home_pointer(l->home, object, &p, err);
+    leat_status rc = listed_pointer(l, object, &p, err);
     if (rc != LEAT_OK)
-        return rc == LEAT_CORRUPT || rc == LEAT_VERSION
-                   ? leat_fail_context(err, rc, "what %s refers to is unknown, so nothing is deleted", object)
-                   : rc;
+        return rc;
     struct version *v = version_of(l, p.id);
     if (v)
         v->kept = true;
@@ -201,7 +218,7 @@ static leat_status mark_versions(struct look *l, struct leat_error *err)
         if (l->versions[i].dropped)
             continue;
         leat_name_version(l->versions[i].id, object);
-        rc = leat_home_pointer(l->home, object, &p, err);
+        rc = listed_pointer(l, object, &p, err);
         if (rc == LEAT_OK)
             rc = mark_pointer(l, object, &p, err);
         if (rc == LEAT_OK && stopped(l))
@@ -215,8 +232,9 @@ static leat_status note_pointers(struct look *l, struct leat_error *err)
     leat_status rc = leat_home_each(l->home, LEAT_NAME_VERSIONS, note_version, l, err);
     if (rc == LEAT_OK)
         rc = leat_home_each(l->home, LEAT_NAME_NAMES, note_name, l, err);
-    if (rc == LEAT_OK)
-        rc = note_pointer(l, LEAT_NAME_POINTER, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = note_pointer(l, LEAT_NAME_POINTER, err);
     return rc == LEAT_NOT_FOUND ? LEAT_OK : rc; /* no current version */
 }
 
@@ -267,6 +285,7 @@ static leat_status drop_versions(struct look *l, struct leat_error *err)
         rc = drop_one(l, l->opts->drop[i], err);
     if (rc != LEAT_OK || !l->opts->keep_last)
         return rc;
+    size_t left = 0;
     if (l->versions_n)
         qsort(l->versions, l->versions_n, sizeof *l->versions, newest_first);
     for (size_t i = 0; i < l->versions_n; i++) {
@@ -274,8 +293,15 @@ static leat_status drop_versions(struct look *l, struct leat_error *err)
         if (v->written_s == 0)
             return leat_fail(err, LEAT_UNSUPPORTED,
                              "the store does not say when versions were written: name those to give up (--drop)");
-        v->dropped |= i >= l->opts->keep_last && !v->kept;
+        v->dropped |= i >= *l->opts->keep_last && !v->kept;
+        left += !v->dropped;
     }
+    if (l->versions_n && !left && !l->marks.n)
+        return leat_fail(
+            err, LEAT_INVALID,
+            "no version of %s would be left: none has a name or is the current one. 'leat rm -r' deletes a "
+            "whole dataset",
+            l->home->url);
     return LEAT_OK;
 }
 
@@ -324,22 +350,25 @@ static leat_status list_objects(struct look *l, const char *folder, enum leat_gc
     if (!prefix)
         return no_memory(err);
     leat_status rc = leat_store_list_open(l->home->store, prefix, true, &list, err);
-    while (rc == LEAT_OK) {
-        struct leat_gc_object o = {.kind = kind};
+    if (rc == LEAT_OK)
         rc = leat_store_list_next(list, &entry, &end, err);
-        if (rc != LEAT_OK || end)
-            break;
-        o.size = entry.size;
-        o.modified_s = entry.modified_s;
+    if (rc == LEAT_NOT_FOUND) { /* a folder that is not there is empty */
+        rc = LEAT_OK;
+        end = true;
+    }
+    while (rc == LEAT_OK && !end) {
+        struct leat_gc_object o = {.kind = kind, .size = entry.size, .modified_s = entry.modified_s};
         const char *slash = strrchr(entry.key, '/');
         if (leat_unhex(slash ? slash + 1 : entry.key, o.sha, sizeof o.sha)) /* else it is not ours */
             rc = note_object(l, &o, err);
         if (rc == LEAT_OK && stopped(l))
             rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
+        if (rc == LEAT_OK)
+            rc = leat_store_list_next(list, &entry, &end, err);
     }
     leat_store_list_close(list);
     free(prefix);
-    return rc == LEAT_NOT_FOUND ? LEAT_OK : rc; /* a folder that is not there is empty */
+    return rc;
 }
 
 /* Takes out what somebody who published while the objects were listed refers to. */
@@ -415,6 +444,26 @@ leat_status leat_gc_look(const struct leat_home *h, const struct leat_gc_opts *o
     }
     *out = l.gc;
     return LEAT_OK;
+}
+
+leat_status leat_gc_confirm(const struct leat_home *h, const struct leat_gc_opts *opts, const struct leat_gc *g,
+                            struct leat_error *err)
+{
+    struct look l = {.home = h, .opts = opts};
+    size_t needed = 0;
+    leat_status rc = note_pointers(&l, err);
+    if (rc == LEAT_OK)
+        rc = mark_versions(&l, err);
+    for (size_t i = 0; rc == LEAT_OK && i < g->n; i++)
+        needed += g->list[i].kind != LEAT_GC_VERSION && has(&l.marks, g->list[i].sha);
+    free(l.marks.table);
+    free(l.versions);
+    if (needed)
+        rc = leat_fail(err, LEAT_CHANGED,
+                       "someone else has published at %s meanwhile, and needs %zu of the objects on the list: 'leat "
+                       "verify' says whether any are missing, and packing again stores them",
+                       h->url, needed);
+    return rc;
 }
 
 void leat_gc_free(struct leat_gc *g)

@@ -18,8 +18,9 @@ enum leat_gc_kind { LEAT_GC_VERSION, LEAT_GC_ROOT, LEAT_GC_SECTION, LEAT_GC_CHUN
 #define LEAT_GC_KINDS 4u
 
 struct leat_gc_opts {
-    int64_t before_s;        /* younger objects stay: somebody may be about to publish them. Seconds since 1970 */
-    uint64_t keep_last;      /* this many of the newest versions, and those with names and the current one; 0: all */
+    int64_t before_s; /* younger objects stay: somebody may be about to publish them. Seconds since 1970 */
+    const uint64_t
+        *keep_last;          /* this many of the newest versions, and those with names and the current one; NULL: all */
     const char *const *drop; /* versions to give up: ids, or at least 8 digits of their beginning */
     size_t drop_n;
     bool (*stop)(void *user); /* asked for each object: true ends it with LEAT_CANCELLED; may be NULL */
@@ -46,10 +47,16 @@ struct leat_gc {
     struct leat_gc_sum used[LEAT_GC_KINDS];
 };
 
-/* LEAT_EXISTS when a version that is to be dropped has a name or is the current one. Where a pointer or root cannot be
- * read, what it refers to is not known, and nothing can be said: the error names it. */
+/* LEAT_EXISTS when a version that is to be dropped has a name or is the current one. LEAT_CORRUPT,
+ * LEAT_VERSION when a pointer or root cannot be read, or a root is missing: what it refers to is unknown. */
 leat_status leat_gc_look(const struct leat_home *h, const struct leat_gc_opts *opts, struct leat_gc *out,
                          struct leat_error *err);
+
+/* Whether nothing on the list is referred to by now: for the one that deletes, between kinds and at the end. Pointers
+ * of versions on the list must be gone. LEAT_CHANGED when a version that was published since the look needs some of it.
+ */
+leat_status leat_gc_confirm(const struct leat_home *h, const struct leat_gc_opts *opts, const struct leat_gc *g,
+                            struct leat_error *err);
 void leat_gc_free(struct leat_gc *g); /* zeroed ones are allowed */
 
 /* Its name below the dataset's address. */

@@ -218,16 +218,22 @@ leat_status leat_home_each(const struct leat_home *h, const char *folder, leat_h
     if (!prefix)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
     leat_status rc = leat_store_list_open(h->store, prefix, false, &list, err);
-    while (rc == LEAT_OK) {
+    if (rc == LEAT_OK)
         rc = leat_store_list_next(list, &entry, &end, err);
-        if (rc != LEAT_OK || end)
-            break;
+    if (rc ==
+        LEAT_NOT_FOUND) { /* a missing folder is an empty one; only here, or a listing cut short would look whole */
+        rc = LEAT_OK;
+        end = true;
+    }
+    while (rc == LEAT_OK && !end) {
         if (!entry.prefix)
             rc = visit(user, entry.key + strlen(prefix), &entry, err);
+        if (rc == LEAT_OK)
+            rc = leat_store_list_next(list, &entry, &end, err);
     }
     leat_store_list_close(list);
     free(prefix);
-    return rc == LEAT_NOT_FOUND ? LEAT_OK : rc; /* a folder that is not there is empty */
+    return rc;
 }
 
 /* Which version has an id that begins so */

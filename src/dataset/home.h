@@ -40,7 +40,8 @@ leat_status leat_home_resolve(const struct leat_home *h, const uint8_t *id, stru
 leat_status leat_home_pointer(const struct leat_home *h, const char *object, struct leat_pointer *out,
                               struct leat_error *err);
 
-/* The objects in LEAT_NAME_VERSIONS or LEAT_NAME_NAMES, sorted by their names below it. */
+/* The objects in LEAT_NAME_VERSIONS or LEAT_NAME_NAMES, sorted by their names below it. A missing folder is an empty
+ * one. An error of the visitor ends the walk and is returned, LEAT_NOT_FOUND too. */
 typedef leat_status leat_home_visit(void *user, const char *name, const struct leat_list_entry *entry,
                                     struct leat_error *err);
 leat_status leat_home_each(const struct leat_home *h, const char *folder, leat_home_visit *visit, void *user,

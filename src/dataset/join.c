@@ -15,6 +15,7 @@ struct join {
     uint32_t n;
     const struct leat_snapshot **packings; /* of all of them */
     uint32_t packings_n;
+    struct leat_rely roots;
 };
 
 static leat_status load_versions(struct join *j, const char *url, const struct leat_store_opts *store,
@@ -29,6 +30,8 @@ static leat_status load_versions(struct join *j, const char *url, const struct l
             rc = leat_add_load(d, memory, &j->versions[j->n], err);
         if (rc == LEAT_OK)
             j->packings_n += j->versions[j->n++].n;
+        if (rc == LEAT_OK)
+            rc = leat_rely_on_root(&j->roots, leat_dataset_root_id(d), err);
         leat_dataset_close(d);
     }
     return rc;
@@ -52,7 +55,7 @@ leat_status leat_join(const char *url, const struct leat_store_opts *store, cons
                       struct leat_error *err)
 {
     struct join j = {.versions = calloc(n, sizeof *j.versions)};
-    struct leat_publish publish;
+    struct leat_publish publish = {0};
     struct leat_home home = {0};
     struct leat_pointer pointer;
     leat_status rc = j.versions ? leat_home_open(url, store, &home, err)
@@ -63,6 +66,7 @@ leat_status leat_join(const char *url, const struct leat_store_opts *store, cons
         rc = load_versions(&j, url, store, ids, n, err);
     if (rc == LEAT_OK)
         rc = list_packings(&j, err);
+    publish.rely = &j.roots;
     if (rc == LEAT_OK)
         rc = leat_publish(&home, j.packings, j.packings_n, &publish, &pointer, err);
     if (rc == LEAT_OK)
@@ -71,6 +75,7 @@ leat_status leat_join(const char *url, const struct leat_store_opts *store, cons
         leat_add_free(&j.versions[i]);
     free(j.packings);
     free(j.versions);
+    leat_rely_free(&j.roots);
     leat_home_close(&home);
     return rc;
 }

@@ -11,6 +11,7 @@ struct learn {
     struct leat_home home; /* the dataset's, without a version */
     struct leat_buf root;
     struct leat_pointer pointer;
+    struct leat_rely old; /* the root so far: a version that was deleted meanwhile must not come back without chunks */
 };
 
 /* The root with the checksums that are known now. Returns how many it did not have. */
@@ -66,13 +67,17 @@ leat_status leat_learn(const struct leat_dataset *d, uint32_t *n, struct leat_er
     if (rc == LEAT_OK && found) {
         memcpy(l.pointer.id, leat_dataset_id(d), sizeof l.pointer.id);
         leat_sha256(l.root.data, l.root.len, l.pointer.root);
-        rc = leat_publish_root(&l.home, &l.root, &l.pointer, &nothing, err);
+        rc = leat_rely_on_root(&l.old, leat_dataset_root_id(d), err);
+        nothing.rely = &l.old;
+        if (rc == LEAT_OK)
+            rc = leat_publish_root(&l.home, &l.root, &l.pointer, &nothing, err);
         if (rc == LEAT_OK)
             rc = leat_home_each(&l.home, LEAT_NAME_NAMES, move_name, &l, err);
         if (rc == LEAT_OK)
             rc = move_pointer(&l, NULL, LEAT_NAME_POINTER, err);
     }
     leat_buf_free(&l.root);
+    leat_rely_free(&l.old);
     if (rc == LEAT_OK)
         *n = found;
     return rc;

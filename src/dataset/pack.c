@@ -22,7 +22,7 @@ struct leat_pack {
         struct leat_chunk_builder *open; /* being filled by leat_pack_add */
         uint32_t next;                   /* number of the next chunk of leat_pack_add */
         struct leat_snapshot *snapshot;
-        uint32_t reused;
+        struct leat_rely reused;          /* chunks that were stored already */
         struct leat_buf spare[SPARE_MAX]; /* memory of chunks that were stored, for the next ones */
         uint32_t spare_n;
     } locked;
@@ -71,23 +71,39 @@ static leat_status look_for_chunks(const struct leat_home *home, bool *out, stru
     return rc;
 }
 
-/* An object with this name is whole and has these bytes: it was stored in one step, and is named by its digest. */
-static leat_status put_once(struct leat_pack *p, const char *name, const struct leat_buf *bytes, bool *there,
-                            struct leat_error *err)
+/* Whether the store holds this chunk already. The name and the size of an object do not prove it: it may have been
+ * damaged since it was stored. A store states a checksum, a file is read; where there is neither, the answer is no. */
+static leat_status is_stored(const struct leat_pack *p, const char *key, const struct leat_buf *bytes, bool *out,
+                             struct leat_error *err)
 {
     struct leat_object object;
+    struct leat_store *store = p->home->store;
+    leat_status rc = leat_store_look(store, key, &object, err);
+    *out = false;
+    if (rc == LEAT_NO_MEMORY || rc == LEAT_CANCELLED)
+        return rc;
+    if (rc != LEAT_OK || object.size != bytes->len)
+        return LEAT_OK;
+    if (leat_store_can(store, LEAT_STORE_LOCAL))
+        return leat_store_has_bytes(store, key, bytes->data, bytes->len, out, NULL, err);
+    *out = object.checksum.kind != LEAT_CHECKSUM_NONE && !object.checksum.parts &&
+           leat_checksum_fits(&object.checksum, bytes->data, bytes->len);
+    return LEAT_OK;
+}
+
+/* Stores the chunk unless it is there. */
+static leat_status put_once(const struct leat_pack *p, const char *name, const struct leat_buf *bytes, bool *there,
+                            struct leat_error *err)
+{
     *there = false;
-    if (p->look) {
-        char *key = leat_home_key(p->home, name);
-        if (!key)
-            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
-        leat_status rc = leat_store_stat(p->home->store, key, &object, err);
-        free(key);
-        if (rc == LEAT_NO_MEMORY || rc == LEAT_CANCELLED)
-            return rc;
-        *there = rc == LEAT_OK && object.size == bytes->len;
-    }
-    return *there ? LEAT_OK : leat_home_put(p->home, name, bytes->data, bytes->len, err);
+    char *key = leat_home_key(p->home, name);
+    if (!key)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+    leat_status rc = p->look ? is_stored(p, key, bytes, there, err) : LEAT_OK;
+    if (rc == LEAT_OK && !*there)
+        rc = leat_store_put(p->home->store, key, bytes->data, bytes->len, NULL, err);
+    free(key);
+    return rc;
 }
 
 leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_opts *opts, struct leat_pack **out,
@@ -134,6 +150,7 @@ void leat_pack_close(struct leat_pack *p)
     while (p->locked.spare_n)
         leat_buf_free(&p->locked.spare[--p->locked.spare_n]);
     leat_snapshot_close(p->locked.snapshot);
+    leat_rely_free(&p->locked.reused);
     pthread_mutex_destroy(&p->mutex);
     free(p);
 }
@@ -157,8 +174,10 @@ static leat_status put_chunk(struct leat_pack *p, struct leat_chunk_builder *b, 
     }
     if (rc == LEAT_OK) {
         pthread_mutex_lock(&p->mutex);
-        rc = leat_snapshot_add(p->locked.snapshot, &chunk, sha, err);
-        p->locked.reused += there;
+        if (there)
+            rc = leat_rely_on_chunk(&p->locked.reused, sha, err);
+        if (rc == LEAT_OK)
+            rc = leat_snapshot_add(p->locked.snapshot, &chunk, sha, err);
         pthread_mutex_unlock(&p->mutex);
     }
     give_buffer(p, &bytes);
@@ -214,7 +233,7 @@ struct leat_pack_totals leat_pack_totals(struct leat_pack *p)
     pthread_mutex_lock(&p->mutex);
     struct leat_pack_totals t = {
         .chunks = leat_snapshot_chunks(p->locked.snapshot),
-        .reused = p->locked.reused,
+        .reused = (uint32_t)p->locked.reused.n,
         .samples = leat_snapshot_samples(p->locked.snapshot),
         .bytes = leat_snapshot_bytes(p->locked.snapshot),
     };
@@ -229,6 +248,7 @@ leat_status leat_pack_finish(struct leat_pack *p, uint8_t id[LEAT_SHA256_SIZE], 
         rc = put_chunk(p, p->locked.open, p->locked.next, p->locked.next + 1, err);
     const struct leat_snapshot *snapshot = p->locked.snapshot;
     struct leat_pointer pointer;
+    p->publish.rely = &p->locked.reused;
     if (rc == LEAT_OK)
         rc = leat_publish(p->home, &snapshot, 1, &p->publish, &pointer, err);
     if (rc == LEAT_OK)

@@ -1,8 +1,9 @@
 /* Packing: samples in, chunks and finally a snapshot out, straight into a store.
  *
  * There are no threads of its own: the thread that calls with a full chunk encodes, digests and stores it on the way,
- * so packing is as parallel as its callers are. It holds two chunks for each of them, one more, and of the snapshot to
- * be some 150 bytes per chunk and at most 256 MiB: the rest is in temporary files (spill.h). */
+ * so packing is as parallel as its callers are. It holds two chunks for each of them (three while it compares one with
+ * a file that is there), one more, and of the snapshot to be some 190 bytes per chunk and at most 256 MiB: the rest is
+ * in temporary files (spill.h). */
 #ifndef LEAT_DATASET_PACK_H
 #define LEAT_DATASET_PACK_H
 
@@ -44,9 +45,9 @@ leat_status leat_pack_add(struct leat_pack *p, const void *key, size_t key_n, co
                           struct leat_error *err);
 
 /* Stores the samples of a builder as the chunk with this number, and empties the builder. A chunk that is there
- * already, by its name and length, from a packing that was interrupted or has other samples besides, is not stored
- * again. From any thread, in any order; in the end the numbers must be 0, 1, 2, … Not to be mixed with leat_pack_add.
- */
+ * already, from an interrupted packing or one with other samples besides, is not stored again if its bytes are proven:
+ * by the checksum that the store states, or by reading a local file. From any thread, in any order; in the end the
+ * numbers must be 0, 1, 2, … Not to be mixed with leat_pack_add. */
 leat_status leat_pack_put(struct leat_pack *p, struct leat_chunk_builder *b, uint32_t number, struct leat_error *err);
 
 struct leat_pack_totals {
@@ -57,7 +58,8 @@ struct leat_pack_totals {
 };
 struct leat_pack_totals leat_pack_totals(struct leat_pack *p); /* so far; any thread */
 
-/* Stores what is left, the sections and the root, and last of all the pointer, atomically. id: the content id. */
+/* Stores what is left, the sections and the root, and last of all the pointer, atomically. id: the content id.
+ * LEAT_CHANGED when a chunk that was not stored again has been deleted since: nothing is published then. */
 leat_status leat_pack_finish(struct leat_pack *p, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
 
 /* After finish: whether the store has kept others from publishing at the same moment. */

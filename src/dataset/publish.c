@@ -199,6 +199,19 @@ static leat_status put_pointer(const struct leat_home *h, struct leat_publish *p
     return rc;
 }
 
+/* Whether what the new version shares with others is still there. */
+static leat_status check_shared(const struct leat_home *h, const struct leat_publish *p, struct leat_error *err)
+{
+    struct leat_rely old = {0};
+    leat_status rc = p->add_to ? leat_rely_on_root(&old, leat_dataset_root_id(p->add_to), err) : LEAT_OK;
+    if (rc == LEAT_OK)
+        rc = leat_rely_check(&old, h, err);
+    if (rc == LEAT_OK && p->rely)
+        rc = leat_rely_check(p->rely, h, err);
+    leat_rely_free(&old);
+    return rc;
+}
+
 leat_status leat_publish_root(const struct leat_home *h, const struct leat_buf *root,
                               const struct leat_pointer *pointer, struct leat_publish *p, struct leat_error *err)
 {
@@ -207,6 +220,8 @@ leat_status leat_publish_root(const struct leat_home *h, const struct leat_buf *
     leat_name_root(pointer->root, name);
     leat_pointer_write(pointer, text);
     leat_status rc = leat_home_put(h, name, root->data, root->len, err);
+    if (rc == LEAT_OK)
+        rc = check_shared(h, p, err);
     if (rc == LEAT_OK)
         rc = put_version(h, p, pointer, text, err);
     if (rc == LEAT_OK)

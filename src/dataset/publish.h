@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "dataset/home.h"
+#include "dataset/rely.h"
 #include "dataset/snapshot.h"
 
 struct leat_dataset;
@@ -29,6 +30,9 @@ struct leat_publish_seen {
 
 struct leat_publish {
     struct leat_dataset *add_to;
+    /* What is shared with versions or chunks that are stored already. Looked for once more when the root is stored,
+     * just before a pointer protects it. The caller's; NULL: nothing but add_to. */
+    const struct leat_rely *rely;
     struct leat_publish_seen named;
     struct leat_publish_seen current;
     bool guarded; /* false: the store knows no conditions, and somebody else at the same moment would not be noticed */
@@ -44,7 +48,8 @@ leat_status leat_publish_check(const struct leat_publish *p, const struct leat_s
                                struct leat_error *err);
 
 /* One dataset of n packings, in this order. LEAT_EXISTS or LEAT_CHANGED when somebody else has published since the
- * beginning: the dataset is stored then and can be opened by its id, but no pointer leads to it. */
+ * beginning: the dataset is stored then and can be opened by its id, but no pointer leads to it. LEAT_CHANGED when
+ * something that it relies on has been deleted since the beginning: nothing is published. */
 leat_status leat_publish(const struct leat_home *h, const struct leat_snapshot *const *packings, uint32_t n,
                          struct leat_publish *p, struct leat_pointer *out, struct leat_error *err);
 

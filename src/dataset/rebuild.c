@@ -12,6 +12,7 @@ struct rebuild {
     uint32_t n;
     uint8_t (*packs)[LEAT_PACK_ID_BYTES];
     struct leat_snapshot **snapshots; /* one for each */
+    struct leat_rely chunks;          /* that are in them */
     uint64_t all_bytes;               /* as listed the first time */
     uint64_t bytes;                   /* read so far */
     leat_pack_read *read;
@@ -59,11 +60,18 @@ static leat_status each_chunk(struct rebuild *r, visit_chunk *visit, uint32_t *n
     return rc;
 }
 
+static leat_status add(struct rebuild *r, uint32_t i, const struct leat_chunk *c, const uint8_t *sha,
+                       struct leat_error *err)
+{
+    leat_status rc = leat_rely_on_chunk(&r->chunks, sha, err);
+    return rc == LEAT_OK ? leat_snapshot_add(r->snapshots[i], c, sha, err) : rc;
+}
+
 static leat_status take(struct rebuild *r, const struct leat_chunk *c, const uint8_t *sha, struct leat_error *err)
 {
     for (uint32_t i = 0; i < r->n; i++) {
         if (memcmp(c->pack, r->packs[i], sizeof c->pack) == 0)
-            return leat_snapshot_add(r->snapshots[i], c, sha, err);
+            return add(r, i, c, sha, err);
     }
     if (r->chosen)
         return LEAT_OK; /* another packing's */
@@ -78,7 +86,7 @@ static leat_status take(struct rebuild *r, const struct leat_chunk *c, const uin
                          a, b);
     }
     memcpy(r->packs[r->n++], c->pack, sizeof c->pack);
-    return leat_snapshot_add(r->snapshots[0], c, sha, err);
+    return add(r, 0, c, sha, err);
 }
 
 /* The bytes that the name promises, or LEAT_CORRUPT. */
@@ -170,7 +178,7 @@ leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*pack
     uint32_t listed = 0;
     uint32_t again = 0;
     const struct leat_publish_opts opts = {.replace = true};
-    struct leat_publish publish;
+    struct leat_publish publish = {0};
     leat_status rc = leat_publish_begin(home, &opts, &publish, err);
     if (rc == LEAT_OK && is_indexed(home))
         rc = leat_fail(err, LEAT_UNSUPPORTED,
@@ -189,6 +197,7 @@ leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*pack
         rc = prepare(&r, packs, n, listed, err);
     if (rc == LEAT_OK)
         rc = each_chunk(&r, visit, &again, err);
+    publish.rely = &r.chunks;
     if (rc == LEAT_OK)
         rc = leat_publish(home, (const struct leat_snapshot *const *)r.snapshots, n ? n : 1, &publish, &pointer, err);
     if (rc == LEAT_OK)
@@ -197,5 +206,6 @@ leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*pack
         leat_snapshot_close(r.snapshots[i]);
     free(r.snapshots);
     free(r.packs);
+    leat_rely_free(&r.chunks);
     return rc;
 }

@@ -256,9 +256,8 @@ static leat_status end_extra(struct leat_tar *t, struct leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     switch (t->extra_type) {
-    case 'x':
+    case 'x': /* several before one member add up, and the last word counts; begin_member() forgets them */
     case 'X':
-        reset_pax(&t->local);
         return read_pax(t, &t->local, err);
     case 'g':
         return read_pax(t, &t->global, err);

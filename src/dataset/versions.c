@@ -67,8 +67,8 @@ static leat_status no_memory(struct leat_error *err)
     return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list of versions");
 }
 
-/* Takes note of the pointer in an object. One that cannot be read is not left out: what is wrong with it is said where
- * a version would be. */
+/* Takes note of the pointer in an object. A pointer that cannot be read is not left out: its version carries the error.
+ * LEAT_NOT_FOUND when the object is not there. */
 static leat_status note(struct listing *l, const char *object, struct leat_version **out, struct leat_error *err)
 {
     struct leat_pointer p;
@@ -208,11 +208,14 @@ static leat_status put(const struct leat_home *h, const char *object, const stru
     return rc;
 }
 
+/* `name` NULL: the current version. */
 static leat_status taken(const struct leat_home *h, const char *name, const struct leat_pointer *there,
                          struct leat_error *err)
 {
     char hex[2 * LEAT_SHA256_SIZE + 1];
     leat_hex(there->id, LEAT_SHA256_SIZE, hex);
+    if (!name)
+        return leat_fail(err, LEAT_EXISTS, "version %.16s… of %s is the current one", hex, h->url);
     return leat_fail(err, LEAT_EXISTS, "'%s' is already the name of version %.16s… of %s", name, hex, h->url);
 }
 
@@ -227,7 +230,7 @@ leat_status leat_versions_name(const struct leat_home *h, const char *name, cons
         rc = peek(h, p, &head, err);
     if (rc != LEAT_OK)
         return rc;
-    if (!name || replace)
+    if (replace)
         return put(h, object, p, false, err);
     rc = leat_home_pointer(h, object, &there, err);
     if (rc == LEAT_NOT_FOUND)

@@ -31,7 +31,7 @@ leat_status leat_versions_open(const struct leat_home *h, struct leat_versions *
 void leat_versions_close(struct leat_versions *v); /* zeroed ones are allowed */
 
 /* Gives `p` a name, or makes it the current version (name NULL), once its root was seen to be there. LEAT_EXISTS when
- * the name is another version's and `replace` is not set; the current version is always replaced. */
+ * the name is another version's, or another version is the current one, and `replace` is not set. */
 leat_status leat_versions_name(const struct leat_home *h, const char *name, const struct leat_pointer *p, bool replace,
                                struct leat_error *err);
 

@@ -306,7 +306,9 @@ static leat_status read_operand(struct parser *p, struct operand *out)
     size_t stem = n;
     while (stem && name[stem - 1] != '.')
         stem--;
-    if (p->token.kind != TOKEN_WORD)
+    if (p->token.kind == TOKEN_NUMBER)
+        return wrong(p, name, "the name of a field is expected (one that begins with a digit or sign needs quotes)");
+    if (p->token.kind != TOKEN_WORD && p->token.kind != TOKEN_TEXT)
         return wrong(p, name, "the name of a field is expected");
     if (o.field == s->n && is(p, TOKEN_WORD, "key"))
         o = (struct operand){.part = PART_KEY};

@@ -122,16 +122,17 @@ leat_status leat_store_put(struct leat_store *store, const char *key, const void
     return rc;
 }
 
-/* Whether the object has these bytes, after a write on a condition was refused. */
-static bool has_bytes(struct leat_store *store, const char *key, const void *data, size_t n, struct leat_object *object)
+leat_status leat_store_has_bytes(struct leat_store *store, const char *key, const void *data, size_t n, bool *out,
+                                 struct leat_object *object, struct leat_error *err)
 {
-    char *found;
+    char *found = NULL;
     size_t found_n;
-    if (leat_store_load(store, key, n, &found, &found_n, object, NULL) != LEAT_OK)
-        return false;
-    bool same = found_n == n && memcmp(found, data, n) == 0;
+    leat_status rc = leat_store_load(store, key, n, &found, &found_n, object, err);
+    if (rc == LEAT_NO_MEMORY || rc == LEAT_CANCELLED)
+        return rc;
+    *out = rc == LEAT_OK && found_n == n && memcmp(found, data, n) == 0;
     free(found);
-    return same;
+    return LEAT_OK;
 }
 
 /* Ceph's radosgw 16 compares If-Match with the tag without its quotes. True when the object is the one expected all the
@@ -165,7 +166,9 @@ leat_status leat_store_put_if(struct leat_store *store, const char *key, const v
         op.if_match = bare;
         rc = leat_store_run(store, &op, err);
     }
-    if ((rc == LEAT_EXISTS || rc == LEAT_CHANGED) && has_bytes(store, key, data, n, &stored))
+    bool ours = false;
+    if ((rc == LEAT_EXISTS || rc == LEAT_CHANGED) &&
+        leat_store_has_bytes(store, key, data, n, &ours, &stored, NULL) == LEAT_OK && ours)
         rc = LEAT_OK;
     if (rc == LEAT_OK && object)
         *object = stored;

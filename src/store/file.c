@@ -325,21 +325,46 @@ static void replace_seen(struct leat_store_op *op, const char *temporary, const 
     close(lock);
 }
 
-/* link() fails when the name is taken; rename() replaces. */
+/* For file systems that know neither hard links nor RENAME_NOREPLACE, as many in user space. */
+static void rename_locked(struct leat_store_op *op, const char *temporary, const char *target)
+{
+    struct stat st;
+    int lock = lock_folder(op, target);
+    if (lock < 0)
+        return;
+    if (lstat(target, &st) == 0)
+        fail_errno(op, EEXIST);
+    else if (errno != ENOENT || rename(temporary, target) < 0)
+        fail_errno(op, errno);
+    close(lock);
+}
+
+/* Gives the file a name that nothing has yet. link() has always done that; vfat, exFAT and many file systems in user
+ * space have no hard links. */
+static void rename_new(struct leat_store_op *op, const char *temporary, const char *target)
+{
+    if (link(temporary, target) == 0)
+        unlink(temporary);
+    else if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS)
+        fail_errno(op, errno);
+    else if (renameat2(AT_FDCWD, temporary, AT_FDCWD, target, RENAME_NOREPLACE) == 0)
+        return;
+    else if (errno == EEXIST)
+        fail_errno(op, EEXIST);
+    else
+        rename_locked(op, temporary, target);
+}
+
 static void rename_temporary(struct leat_store_op *op, int fd, const char *temporary, const char *target)
 {
     struct stat st;
-    if (op->if_match) {
+    if (op->if_match)
         replace_seen(op, temporary, target);
-        if (op->status != LEAT_OK)
-            return;
-    } else if ((op->create_only ? link(temporary, target) : rename(temporary, target)) < 0) {
+    else if (op->create_only)
+        rename_new(op, temporary, target);
+    else if (rename(temporary, target) < 0)
         fail_errno(op, errno);
-        return;
-    }
-    if (op->create_only)
-        unlink(temporary);
-    if (fstat(fd, &st) == 0)
+    if (op->status == LEAT_OK && fstat(fd, &st) == 0)
         set_object(&op->own->object, &st);
 }
 

@@ -322,6 +322,12 @@ leat_status leat_store_put(struct leat_store *store, const char *key, const void
  * succeeded may have been lost. LEAT_UNSUPPORTED: the store knows no conditions, and nothing was written. */
 leat_status leat_store_put_if(struct leat_store *store, const char *key, const void *data, size_t n,
                               const char *if_match, struct leat_object *object, struct leat_error *err);
+
+/* Whether there is an object with these very bytes: reads it. False as well where it cannot be read; LEAT_NO_MEMORY and
+ * LEAT_CANCELLED are errors. object may be NULL. */
+leat_status leat_store_has_bytes(struct leat_store *store, const char *key, const void *data, size_t n, bool *out,
+                                 struct leat_object *object, struct leat_error *err);
+
 leat_status leat_store_delete(struct leat_store *store, const char *key, struct leat_error *err);
 
 /* Deletes one version for good. A marker of deletion is one, too. */

@@ -107,7 +107,7 @@ def test_what_cannot_be_added_is_refused_with_words(grown, run_leat, tmp_path):
     result = run_leat("pack", "--add-to", same, tmp_path / "nothing", status=3)
     assert "no dataset at" in result.stderr
     run_leat("select", ds, "--numbers", "0:5", "--name", "five", status=0)
-    run_leat("name", "--current", f"{ds}?name=five", status=0)
+    run_leat("name", "--current", "--replace", f"{ds}?name=five", status=0)
     assert "is a selection" in run_leat("pack", "--add-to", files(tmp_path / "x", [300]), ds, status=2).stderr
 
 

@@ -11,7 +11,7 @@ import order_reference
 import pytest
 from conftest import ROOT
 from faulty_server import black_hole
-from format_reader import Chunk, Dataset, read_schema
+from format_reader import ABSENT, Chunk, Dataset, read_schema
 from format_writer import Field, Place, chunk_bytes
 from loading import wait_until
 
@@ -237,6 +237,49 @@ def test_unpack_never_uses_a_key_as_a_path_unchecked(tmp_path, packed, run_leat,
     assert "1 samples were left out" in done.stderr
     assert not (tmp_path / "up").exists()
     assert not (tmp_path / "out/up").exists()
+
+
+CLASHES = {  # keys and values of two fields, txt and js; where to; what is refused, else the files
+    "two fields, one file": ([("a", "x", "y"), ("a.txt", "z", "w")], "file", "('a') and 'txt' of sample 1 ('a.txt')"),
+    "… of another sample's other field": ([("a.js", "x", "y"), ("a", "z", "w")], "file", "the same file, 'a.js'"),
+    "without the value that would be in the way": (
+        [("a", ABSENT, "y"), ("a.txt", "z", "w")],
+        "file",
+        {"a.js": "y", "a.txt": "z", "a.txt.js": "w"},
+    ),
+    "a file and a folder": ([("d/a.txt", "x", "y"), ("d/a.txt/b.txt", "z", "w")], "file", "a folder in the same place"),
+    "… in another chunk, deeper": (
+        [("d/a.txt/b/c.txt", "x", "y"), ("k", "x", "y"), ("l", "x", "y"), ("d/a.txt", "z", "w")],
+        "file",
+        "a folder in the same place, 'd/a.txt'",
+    ),
+    "… in a bucket": (
+        [("a.txt", "x", "y"), ("a.txt/b.txt", "z", "w")],
+        "s3",
+        {"a.txt": "x", "a.txt.js": "y", "a.txt/b.txt": "z", "a.txt/b.txt.js": "w"},
+    ),
+    "… in a bucket, one name": ([("a", "x", "y"), ("a.txt", "z", "w")], "s3", "the same file, 'a.txt'"),
+}
+
+
+@pytest.mark.parametrize("clash", CLASHES)
+def test_unpack_writes_each_value_to_a_file_of_its_own_or_nothing(tmp_path, run_leat, faulty, clash):
+    samples, store, expected = CLASHES[clash]
+    fields = [Field("txt", 1, optional=True), Field("js", 1)]
+    values = [(key.encode(), {"txt": a if a is ABSENT else a.encode(), "js": b.encode()}) for key, a, b in samples]
+    Place(tmp_path / "ds").write(fields, [values[:2], values[2:]] if values[2:] else [values])
+    server = faulty()
+    env = server.env() if store == "s3" else {}
+    to = "s3://bucket/out" if env else tmp_path / "out"
+    done = run_leat("unpack", tmp_path / "ds", to, env=env, status=2 if isinstance(expected, str) else 0)
+    out = tmp_path / "out"
+    found = {str(p.relative_to(out)): p.read_text() for p in out.rglob("*") if p.is_file()}
+    found.update({key.removeprefix("bucket/out/"): data.decode() for key, data in server.objects.items()})
+    if isinstance(expected, str):
+        assert expected in done.stderr and "nothing was written" in done.stderr
+        assert found == {} and not out.exists()
+    else:
+        assert found == expected
 
 
 def rewrite_first_key(path, key):

@@ -122,6 +122,20 @@ def test_versions_are_given_up_by_id_and_by_age_and_names_protect(place, run_lea
     }
 
 
+def test_keeping_none_of_the_newest_keeps_what_is_protected(place, run_leat):
+    ds, ids = place
+    run_leat("name", f"{ds}?id={ids[0]}", "first", status=0)
+    assert "--keep-last" in gc(run_leat, ds, "--keep-last", "none", status=2)
+    gc(run_leat, ds, "--keep-last", 0, "--yes")
+    readable(run_leat, ds, [ids[0], ids[2]])
+    assert "has no version" in run_leat("info", f"{ds}?id={ids[1]}", status=3).stderr
+    (ds / "leat/current").unlink()
+    run_leat("name", "--delete", f"{ds}", "first", status=0)
+    before = objects(ds)
+    assert "no version of" in gc(run_leat, ds, "--keep-last", 0, "--yes", status=2)
+    assert objects(ds) == before
+
+
 def test_where_something_cannot_be_read_nothing_is_deleted(place, run_leat):
     ds, ids = place
     root = ds / "leat/roots" / Dataset(ds, id=ids[1]).root_id
@@ -130,7 +144,7 @@ def test_where_something_cannot_be_read_nothing_is_deleted(place, run_leat):
     root.write_bytes(data[:-8])
     assert "nothing is deleted" in gc(run_leat, ds, "--yes", "--keep-last", 2, status=6)
     root.unlink()
-    assert f"leat/versions/{ids[1]} refers to is unknown" in gc(run_leat, ds, "--yes", status=3)
+    assert f"leat/versions/{ids[1]} refers to is unknown" in gc(run_leat, ds, "--yes", status=6)
     root.write_bytes(data)
     assert objects(ds) == before
     (ds / "leat/names").mkdir()
@@ -140,6 +154,39 @@ def test_where_something_cannot_be_read_nothing_is_deleted(place, run_leat):
     root.unlink()
     gc(run_leat, ds, "--yes", "--drop", ids[1])
     readable(run_leat, ds, [ids[0], ids[2]])
+
+
+@pytest.mark.parametrize("lost", ["the root of a name", "the root of the current version"])
+def test_a_pointer_without_its_root_keeps_everything(place, run_leat, lost):
+    """As after a copy that stopped in the middle. The names after the broken one must protect their versions, too."""
+    ds, ids = place
+    run_leat("name", f"{ds}?id={ids[1]}", "a-first", status=0)
+    run_leat("name", f"{ds}?id={ids[0]}", "prod", status=0)
+    broken = ids[1] if "name" in lost else ids[2]
+    (ds / "leat/roots" / Dataset(ds, id=broken).root_id).unlink()
+    (ds / "leat/versions" / broken).unlink()
+    before = objects(ds)
+    said = gc(run_leat, ds, "--keep-last", 1, "--older-than", "0s", "--yes", status=6)
+    pointer = "leat/names/a-first" if "name" in lost else "leat/current"
+    assert f"what {pointer} refers to is unknown, so nothing is deleted" in said and "is missing" in said
+    assert objects(ds) == before
+
+
+def test_a_listing_of_names_that_ends_early_keeps_everything(place, faulty, run_leat):
+    """A server whose answer to the second page is 404: the names on it are not known."""
+    ds, ids = place
+    server = faulty()
+    server.objects.update({f"bucket/ds/{path}": (ds / path).read_bytes() for path in objects(ds)})
+    for name, id in (("first", ids[2]), ("prod", ids[1])):
+        server.objects[f"bucket/ds/leat/names/{name}"] = server.objects[f"bucket/ds/leat/versions/{id}"]
+    server.page_keys = 1
+    server.fault(
+        lambda exchange: exchange.error(404, "NoSuchBucket"),
+        match=lambda r: "continuation-token" in r.query and r.query["prefix"].endswith("leat/names/"),
+    )
+    before = set(server.objects)
+    gc(run_leat, "s3://bucket/ds", "--drop", ids[1], "--yes", status=3, env=server.env())
+    assert set(server.objects) == before
 
 
 def test_a_lost_snapshot_is_not_taken_for_garbage(place, run_leat, tmp_path):

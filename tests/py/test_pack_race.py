@@ -1,6 +1,7 @@
 """Publishing: of two packers into one place one gets an error, whatever the moment; named versions; stores that know no
 conditions."""
 
+import hashlib
 import json
 import re
 import subprocess
@@ -14,9 +15,9 @@ from format_reader import Dataset
 ROUNDS = 2
 
 
-def make_folder(folder, text):
+def make_folder(folder, text, first=0):
     folder.mkdir(parents=True)
-    for i in range(12):
+    for i in range(first, first + 12):
         (folder / f"{i}.bin").write_bytes(f"{text} {i}".encode() * 50)
 
 
@@ -179,3 +180,106 @@ def test_a_change_without_conditions_is_noticed_when_the_pointer_is_read_back(tm
     server.fault(overwrite, match=lambda r: r.method == "PUT" and r.key.endswith("leat/current"))
     said = run_leat("pack", tmp_path / "one", "s3://bucket/ds", env=server.env(), status=6).stderr
     assert "meanwhile" in said
+
+
+def refers(ds, **version):
+    """The chunk files that a version of a dataset needs."""
+    return [ds / f"leat/chunks/{name.hex()[:2]}/{name.hex()}" for name in Dataset(ds, **version).root.names]
+
+
+def download(server, folder):
+    for key, data in server.objects.items():
+        path = folder / key.removeprefix("bucket/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder / "ds"
+
+
+RELIES = {  # what each needs of the version that is deleted meanwhile
+    "all of its chunks": ["pack", "--replace", "--chunk-size", "4KiB", "{one}", "{ds}"],
+    "old chunks": ["pack", "--add-to", "--no-current", "--name", "new", "{more}", "{ds}"],
+    "a selection": ["select", "{ds}?name=old", "--numbers", "0:3", "--name", "new"],
+    "loose chunks": ["rebuild", "--packing", "{packing}", "{ds}"],
+}
+
+
+@pytest.mark.parametrize("relies", RELIES)
+def test_what_gc_deletes_during_the_work_is_noticed_before_it_is_published(tmp_path, faulty, run_leat, relies):
+    """gc takes the old version away in the moment before the new one's sections are stored."""
+    for first, name in enumerate(("one", "two", "more")):
+        make_folder(tmp_path / name, name, 100 * first)
+    server = faulty()
+    env = server.env()
+    ds = "s3://bucket/ds"
+    run_leat("pack", "--chunk-size", "4KiB", "--name", "old", tmp_path / "one", ds, env=env, status=0)
+    old = Dataset(download(server, tmp_path / "copy"))
+    run_leat("pack", "--chunk-size", "4KiB", "--replace", tmp_path / "two", ds, env=env, status=0)
+    current = server.objects["bucket/ds/leat/current"]
+    server.objects["bucket/ds/leat/current"] = server.objects["bucket/ds/leat/names/old"]
+
+    def collect(exchange):
+        server.objects["bucket/ds/leat/current"] = current
+        del server.objects["bucket/ds/leat/names/old"]
+        run_leat("gc", "--drop", old.id, "--older-than", "0s", "--yes", ds, env=env, status=0)
+        assert not any(path.name in key for path in refers(tmp_path / "copy/ds") for key in server.objects)
+        server.proper(exchange)
+
+    server.fault(collect, times=1, match=lambda r: r.method == "PUT" and "/leat/sections/" in r.key)
+    places = {"one": tmp_path / "one", "more": tmp_path / "more", "ds": ds, "packing": old.root.packings[0].hex()}
+    command = [word.format(**places) for word in RELIES[relies]]
+    said = run_leat(*command, env=env, status=6).stderr
+    assert "was there and is gone" in said and "run the command again" in said
+    assert server.objects["bucket/ds/leat/current"] == current
+    assert {key for key in server.objects if "/names/" in key or f"/versions/{old.id}" in key} == set()
+    if relies == "all of its chunks":
+        run_leat(*command, env=env, status=0)
+        assert contents(Dataset(download(server, tmp_path / "again"))) == of_folder(tmp_path / "one")
+
+
+@pytest.mark.parametrize("kind", ["versions", "chunks"])
+def test_what_is_published_while_gc_deletes_is_noticed(tmp_path, faulty, run_leat, kind):
+    """What is not deleted yet is kept; in any case gc does not report success."""
+    for name in ("one", "two"):
+        make_folder(tmp_path / name, name)
+    server = faulty()
+    env = server.env()
+    ds = "s3://bucket/ds"
+    for name in ("one", "two"):
+        run_leat("pack", "--replace", tmp_path / name, ds, env=env, status=0)
+    two = Dataset(download(server, tmp_path / "copy")).id
+    (old,) = (key for key in server.objects if "/versions/" in key and two not in key)
+
+    def publish(exchange):
+        run_leat("pack", "--no-current", "--name", "again", tmp_path / "one", ds, env=env, status=0)
+        server.proper(exchange)
+
+    server.fault(publish, times=1, match=lambda r: r.method == "DELETE" and f"/{kind}/" in r.key)
+    gc = ["gc", "--drop", old.rpartition("/")[2], "--older-than", "0s", "--yes", ds]
+    assert "published at s3://bucket/ds meanwhile" in run_leat(*gc, env=env, status=6).stderr
+    found = run_leat("verify", f"{ds}?name=again", env=env).returncode == 0
+    assert found == (kind == "versions")
+
+
+@pytest.mark.parametrize("store", ["file", "a bucket with checksums", "a bucket without"])
+def test_a_damaged_chunk_is_stored_again(tmp_path, faulty, run_leat, store):
+    make_folder(tmp_path / "one", "one" * 20)
+    server = faulty()
+    url, env = (tmp_path / "copy/ds", {}) if store == "file" else ("s3://bucket/ds", server.env())
+    run_leat("pack", "--chunk-size", "4KiB", tmp_path / "one", url, env=env, status=0)
+    ds = tmp_path / "copy/ds" if store == "file" else download(server, tmp_path / "copy")
+    chunks = refers(ds)
+    if store == "file":
+        data = chunks[1].read_bytes()
+        chunks[1].write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    else:
+        key = f"bucket/{chunks[1].relative_to(tmp_path / 'copy')}"
+        data = server.objects[key]
+        server.objects[key] = data[:-1] + bytes([data[-1] ^ 1])
+    if store == "a bucket without":
+        server.tags.update(dict.fromkeys(server.objects, '"no digest"'))
+    again = run_leat("pack", "--replace", "--json", "--chunk-size", "4KiB", tmp_path / "one", url, env=env, status=0)
+    ds = tmp_path / "copy/ds" if store == "file" else download(server, tmp_path / "copy")
+    assert contents(Dataset(ds)) == of_folder(tmp_path / "one")
+    assert [path.name for path in chunks] == [hashlib.sha256(path.read_bytes()).hexdigest() for path in chunks]
+    found = json.loads(again.stdout)
+    assert found["reused_chunks"] == (0 if store == "a bucket without" else found["chunks"] - 1)

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 
+import order_reference
 import pytest
 from format_reader import ABSENT, Dataset
 from format_writer import Field, Place
@@ -70,8 +71,32 @@ def test_conditions_choose_what_they_say(ds, run_leat, where, holds):
 
 
 @pytest.mark.parametrize(
+    ("where", "holds"),
+    [
+        ("'0' == 3", lambda i: i == 3),
+        ('"not" < 3 and not "not" == 1', lambda i: i in (0, 2)),
+        ("not 'not' < 7", lambda i: i >= 7),
+        ("'-9e' in (1, 2) or '2.jpg.width' == 105", lambda i: i in (1, 2, 5)),
+        ("'2.jpg'.width == 105", None),
+        ("and == 4 and (in == 4 or none == 4)", lambda i: i == 4),
+    ],
+)
+def test_fields_of_any_name_can_be_meant(tmp_path, run_leat, where, holds):
+    names = ["0", "not", "-9e", "and", "in", "none"]
+    fields = [*(Field(name, 3) for name in names), Field("2.jpg", 2)]
+    image = [(b"x", (100 + i, 50, 0, 0, 3, 0, 0)) for i in range(10)]
+    samples = [(b"%03d.jpg" % i, {"2.jpg": image[i], **dict.fromkeys(names, i)}) for i in range(10)]
+    Place(tmp_path / "ds").write(fields, [samples])
+    if holds:
+        assert select(run_leat, tmp_path / "ds", "--where", where) == [i for i in range(10) if holds(i)]
+    else:
+        assert "a comparison is expected" in select(run_leat, tmp_path / "ds", "--where", where, status=2)
+
+
+@pytest.mark.parametrize(
     ("where", "says"),
     [
+        ("0 == 3", "(one that begins with a digit or sign needs quotes), at column 1"),
         ("cls = 3", "a single '='; equal is '==', at column 5"),
         ("cls == 3 and", "the name of a field is expected, at column 13"),
         ("cls == 3 width > 1", "'and', 'or' or the end is expected, at column 10"),
@@ -120,6 +145,35 @@ def test_keys_numbers_lists_and_fractions_compose(ds, run_leat, tmp_path):
     assert select(run_leat, ds, "--fraction", "0.3", "--seed", 5, name="i") != third
     both = select(run_leat, ds, "--fraction", "0.3", "--key", "val/*", name="j")
     assert both == [i for i in third if i % 3 == 0]
+
+
+def draw(purpose, seed, key):
+    """As docs/versions.md specifies it."""
+    low, high = order_reference.philox(order_reference.key(purpose, seed, 0, key), 0, 0)[:2]
+    return ((high << 32 | low) >> 11) / 2**53
+
+
+def test_draws_are_the_documented_ones_and_a_selection_has_its_own(ds, run_leat):
+    keys = [sample(i)[0] for i in range(200)]
+    version = ds
+    chosen = range(200)
+    for depth in range(3):  # half of a half of a half
+        seed = 0
+        if depth:
+            seed = order_reference.key("select-from", 0, 0, bytes.fromhex(Dataset(ds, name=f"half{depth - 1}").id))
+        expected = [i for i in chosen if draw("select-fraction", seed, keys[i]) < 0.5]
+        run_leat("select", version, "--fraction", "0.5", "--name", f"half{depth}", status=0)
+        assert numbers(ds, f"half{depth}") == expected
+        assert 0.3 * len(chosen) < len(expected) < 0.7 * len(chosen)
+        chosen, version = expected, f"{ds}?name=half{depth}"
+    half = numbers(ds, "half0")
+    seed = order_reference.key("select-from", 5, 0, bytes.fromhex(Dataset(ds, name="half0").id))
+    run_leat("select", f"{ds}?name=half0", "--seed", 5, "--split", "a=0.5,b=0.5", status=0)
+    draws = {i: draw("select-split", seed, keys[i]) for i in half}
+    assert numbers(ds, "a") == [i for i in half if draws[i] < 0.5]
+    assert numbers(ds, "b") == [i for i in half if draws[i] >= 0.5]
+    run_leat("select", ds, "--seed", 5, "--split", "a=0.5", "--replace", status=0)
+    assert numbers(ds, "a") == [i for i in range(200) if draw("select-split", 5, keys[i]) < 0.5]
 
 
 def test_split_is_whole_disjoint_and_stable_when_the_dataset_grows(ds, run_leat, tmp_path):

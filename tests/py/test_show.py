@@ -6,6 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from format_reader import ABSENT
 from format_writer import Field, Place
 from PIL import Image
 
@@ -129,6 +130,15 @@ KEYS = [
     b"\x7f\xc2\x9b",
     b"",
 ]
+
+
+def test_floats_that_json_has_no_number_for_are_not_absent(tmp_path, run_leat):
+    values = [1.5, float("nan"), float("inf"), float("-inf"), ABSENT]
+    samples = [(b"%d" % i, {"score": value}) for i, value in enumerate(values)]
+    Place(tmp_path / "ds").write([Field("score", 5, optional=True)], [samples])
+    lines = run_leat("ls", "--samples", "--json", tmp_path / "ds", status=0).stdout.splitlines()
+    found = [json.loads(line)["fields"]["score"] for line in lines]
+    assert found == [1.5, "NaN", "Infinity", "-Infinity", None]
 
 
 def test_keys_of_any_bytes_are_listed(tmp_path, run_leat):

@@ -167,7 +167,12 @@ def test_names_are_given_moved_and_taken_away(place, run_leat):
     run_leat("name", f"{ds}?id={first[:9]}", "old", status=0)  # it has that name already
     run_leat("name", "--replace", ds, "old", status=0)
     assert Dataset(ds, name="old").id == second
-    assert run_leat("name", "--current", f"{ds}?id={first}", status=0).stdout == f"current {first}\n"
+    said = run_leat("name", "--current", f"{ds}?id={first}", status=1).stderr
+    assert "--replace" in said and f"version {second[:16]}" in said and "is the current one" in said
+    assert Dataset(ds).id == second
+    run_leat("name", "--current", f"{ds}?id={second}", status=0)  # it is the current one already
+    moved = run_leat("name", "--current", "--replace", f"{ds}?id={first}", status=0)
+    assert moved.stdout == f"current {first}\n"
     assert Dataset(ds).id == first
     assert {v["id"]: v["names"] for v in versions(run_leat, ds)} == {first: [], second: ["new", "old"]}
     run_leat("name", "--delete", ds, "old", status=0)

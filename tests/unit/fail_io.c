@@ -97,6 +97,10 @@ ssize_t __real_pwrite64(int fd, const void *data, size_t n, off_t at);
 int __real_fallocate64(int fd, int mode, off_t at, off_t n);
 int __real_fstatvfs64(int fd, struct statvfs *out);
 int __real_openat64(int folder, const char *file, int flags, ...);
+int __real_link(const char *from, const char *to);
+int __real_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
+int __real_renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags);
+int __real_flock(int fd, int operation);
 
 /* Hold mu. */
 static void note_page(int fd, const struct stat *st, off_t at)
@@ -222,4 +226,28 @@ int __wrap_fstatvfs64(int fd, struct statvfs *out)
     if (rc == 0 && free_space != UINT64_MAX)
         out->f_bavail = free_space / out->f_frsize;
     return rc;
+}
+
+int __wrap_link(const char *from, const char *to);
+int __wrap_link(const char *from, const char *to)
+{
+    return fails(FAIL_IO_LINK, 0) ? -1 : __real_link(from, to);
+}
+
+int __wrap_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
+int __wrap_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
+{
+    return fails(FAIL_IO_LINK, 0) ? -1 : __real_linkat(from_folder, from, to_folder, to, flags);
+}
+
+int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags);
+int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags)
+{
+    return fails(FAIL_IO_RENAME_NEW, 0) ? -1 : __real_renameat2(from_folder, from, to_folder, to, flags);
+}
+
+int __wrap_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation)
+{
+    return fails(FAIL_IO_LOCK, 0) ? -1 : __real_flock(fd, operation);
 }

@@ -7,6 +7,7 @@
 #include "dataset/names.h"
 #include "dataset/root.h"
 #include "dataset/snapshot.h"
+#include "fail_alloc.h"
 #include "unit.h"
 
 static const uint8_t pack_id[LEAT_PACK_ID_BYTES] = "the pack id 16 b";
@@ -59,6 +60,25 @@ static void make_chunk(uint32_t number, uint32_t first, uint32_t n, struct leat_
     assert_ok(leat_chunk_builder_finish(b, pack_id, number, number == 2 ? 3 : 0, out, &err), err);
     assert_int_equal(out->len, expected);
     assert_int_equal(leat_chunk_builder_samples(b), 0);
+    leat_chunk_builder_close(b);
+}
+
+TEST(without_memory_for_a_sample_the_error_says_how_much_it_takes)
+{
+    static char large[1000000];
+    struct leat_schema schema = {0};
+    struct leat_chunk_builder *b;
+    struct leat_error err;
+    struct leat_value value = {.data = large, .size = sizeof large};
+    assert_ok(leat_schema_add(&schema, "data", LEAT_FIELD_BYTES, NULL, &err), err);
+    assert_ok(leat_chunk_builder_open(&schema, &b, &err), err);
+    fail_alloc_at(0, true);
+    leat_status rc = leat_chunk_builder_add(b, "key", 3, &value, &err);
+    assert_true(fail_alloc_stop());
+    assert_int_equal(rc, LEAT_NO_MEMORY);
+    const char *of = strstr(err.text, "a chunk of ");
+    assert_non_null(of);
+    assert_true(strtoul(of + strlen("a chunk of "), NULL, 10) >= sizeof large);
     leat_chunk_builder_close(b);
 }
 

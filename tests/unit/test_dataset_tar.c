@@ -119,6 +119,28 @@ TEST(pax_says_path_and_size_of_one_member)
     check(&a, "0 a/long.jpg 3 abc\n0 next.jpg 2 de");
 }
 
+TEST(several_pax_headers_before_one_member_add_up)
+{
+    struct tar_archive a = tar_begin();
+    tar_member(&a, "x", 'x', "19 path=a/long.jpg\n");
+    tar_member(&a, "x", 'x', "24 mtime=1700000000.123\n10 size=3\n");
+    tar_header(&a, "short", '0', 0);
+    leat_buf_str(&a.buf, "abc");
+    tar_pad(&a);
+    tar_member(&a, "x", 'x', "14 path=1.txt\n");
+    tar_member(&a, "x", 'x', "14 path=2.txt\n");
+    tar_member(&a, "short", '0', "de");
+    tar_member(&a, "next.jpg", '0', "f");
+    tar_end(&a);
+    check(&a, "0 a/long.jpg 3 abc\n0 2.txt 2 de\n0 next.jpg 1 f");
+    a = tar_begin();
+    tar_member(&a, "x", 'x', "22 GNU.sparse.major=1\n");
+    tar_member(&a, "x", 'x', "14 path=1.txt\n");
+    tar_member(&a, "short", '0', "map and data");
+    tar_end(&a);
+    check_fails(&a, LEAT_UNSUPPORTED, "'1.txt' at byte");
+}
+
 TEST(a_global_header_holds_until_the_next)
 {
     struct tar_archive a = tar_begin();

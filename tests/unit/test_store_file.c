@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "fail_io.h"
 #include "store_bench.h"
 #include "unit.h"
 
@@ -148,6 +149,46 @@ TEST_WITH(open_all, close_all, what_must_not_be_replaced_is_not)
     assert_ok(leat_store_run(files, &op, &err), err);
     assert_int_equal(leat_store_run(files, &op, &err), LEAT_EXISTS);
     assert_int_equal(bench_leftovers(folder), 0);
+}
+
+/* A file system without hard links: what link(), renameat2() and flock() answer there, and whether a file can be
+ * created only where there is none. */
+static const struct {
+    int link;
+    int rename_new;
+    int lock;
+    leat_status rc;
+} file_systems[] = {
+    {EPERM, 0, 0, LEAT_OK},                         /* vfat */
+    {EOPNOTSUPP, EINVAL, 0, LEAT_OK},               /* FUSE, of most kinds */
+    {ENOSYS, ENOSYS, 0, LEAT_OK},                   /* … and an old kernel */
+    {EPERM, EPERM, 0, LEAT_OK},                     /* … and a container that allows few calls */
+    {ENOSYS, EINVAL, EOPNOTSUPP, LEAT_UNSUPPORTED}, /* nothing to do it with */
+    {ENOSPC, EINVAL, EOPNOTSUPP, LEAT_NO_SPACE},    /* another reason than the missing call */
+};
+
+TEST_WITH(open_all, close_all, without_hard_links_a_file_is_created_all_the_same)
+{
+    struct leat_error err;
+    for (size_t i = 0; i < COUNT(file_systems); i++) {
+        char name[24];
+        char text[6] = "";
+        struct leat_object stored;
+        snprintf(name, sizeof name, "new%zu", i);
+        fail_io(FAIL_IO_LINK, file_systems[i].link, 0, 0);
+        fail_io(FAIL_IO_RENAME_NEW, file_systems[i].rename_new, 0, 0);
+        fail_io(FAIL_IO_LOCK, file_systems[i].lock, 0, 0);
+        leat_status rc = leat_store_put_if(files, at(name), "first", 5, NULL, &stored, &err);
+        assert_int_equal(rc, file_systems[i].rc);
+        if (rc == LEAT_OK) {
+            assert_int_equal(stored.size, 5);
+            assert_fails(leat_store_put_if(files, at(name), "other", 5, NULL, NULL, &err), err, LEAT_EXISTS, "exists");
+            assert_ok(leat_store_get(files, at(name), 0, 5, text, NULL, &err), err);
+            assert_string_equal(text, "first");
+        }
+        assert_int_equal(bench_leftovers(folder), 0);
+    }
+    fail_io_reset();
 }
 
 TEST_WITH(open_all, close_all, put_on_a_condition_replaces_only_what_was_seen)

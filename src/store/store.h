@@ -328,7 +328,10 @@ leat_status leat_store_delete(struct leat_store *store, const char *key, struct 
 leat_status leat_store_delete_version(struct leat_store *store, const char *key, const char *version,
                                       struct leat_error *err);
 
-/* Listing, sorted by the bytes of the keys, in constant memory; the next page is fetched while one is read. */
+/* Listing, in constant memory; the next page is fetched while one is read. Keys are sorted by their bytes where the
+ * store sorts them so; the Hub's are sorted here, in memory. Every key begins with the prefix, however the server
+ * answers: a page that has others, or repeats what was listed before, is LEAT_SERVER, and nothing of it is handed out.
+ */
 struct leat_list;
 
 struct leat_list_entry {

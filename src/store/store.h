@@ -130,6 +130,7 @@ const char *leat_store_host(const struct leat_store *store);                    
 struct leat_object {
     uint64_t size;
     int64_t modified_s;                    /* since 1970; 0: not known */
+    int64_t changed_ns;                    /* of a file: its ctime, which nobody can set back; else 0 */
     char etag[LEAT_ETAG_MAX];              /* with its quotes; "" when the store has none */
     bool looked_at;                        /* by itself rather than in a list: `encoding` is known */
     char encoding[LEAT_HTTP_ENCODING_MAX]; /* that its bytes are stored in, "gzip"; "": none */

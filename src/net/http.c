@@ -322,6 +322,11 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *user, vo
 
 static bool ask_accept(struct leat_http_call *call)
 {
+    if (call->head.differing) {
+        call->status =
+            leat_fail(&call->err, LEAT_SERVER, "the answer has two %s headers that differ", call->head.differing);
+        return false;
+    }
     if (call->accepted || !call->accept)
         return true;
     call->accepted = true;
@@ -336,6 +341,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
 {
     struct leat_http_call *call = user;
     n *= size;
+    if (call->head_whole && success(call))
+        return n; /* a trailer, whatever it looks like, cannot change what was accepted */
     if (n > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
         long code = 0;
         call->head = (struct leat_http_head){0}; /* a new head: the one before was 100 Continue */
@@ -349,7 +356,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
         /* Before the body, which may be long in coming or too long to take. */
         if (success(call) && !ask_accept(call))
             return 0;
-    } else if (!call->head_whole) { /* what follows the body cannot change what was accepted */
+    } else if (!call->head_whole) {
         leat_http_parse_header(&call->head, line, n);
         size_t length = n;
         while (length && (line[length - 1] == '\r' || line[length - 1] == '\n'))

@@ -42,6 +42,7 @@ struct leat_http_head {
     bool has_length; /* content_length is known */
     bool has_range;  /* Content-Range was there and well-formed, once or always the same */
     bool ranged;     /* Content-Range was there, whatever it said */
+    bool sized;      /* Content-Length was there, whatever it said */
     uint64_t content_length;
     uint64_t range_first; /* of "bytes first-last/total" */
     uint64_t range_last;
@@ -65,6 +66,8 @@ struct leat_http_head {
     char region[32];                       /* x-amz-bucket-region */
     char location[256];
     char content_type[64];
+    const char *differing; /* a header that tells the length or the version, and was there twice and not the same; NULL:
+                              none. The call fails where its code is 2xx */
 };
 
 struct leat_http_call {

@@ -1,5 +1,6 @@
 /* The head of an HTTP answer: which headers Leat reads and what it makes of them. */
 #include <curl/curl.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -80,6 +81,28 @@ static void copy_text(char *out, size_t size, const char *p, const char *end)
     out[n] = '\0';
 }
 
+static void parse_length(struct leat_http_head *head, const char *p, const char *end)
+{
+    bool first_one = !head->sized;
+    bool had = head->has_length;
+    uint64_t was = head->content_length;
+    head->sized = true;
+    head->has_length = digits(&p, end, &head->content_length) && p == end;
+    if (!first_one && (had != head->has_length || was != head->content_length))
+        head->differing = "Content-Length";
+}
+
+/* What tells one version of an object from another. */
+static void copy_version(struct leat_http_head *head, const char *name, char *out, size_t size, const char *p,
+                         const char *end)
+{
+    char was[LEAT_HTTP_ETAG_MAX];
+    snprintf(was, sizeof was, "%s", out);
+    copy_text(out, size, p, end);
+    if (was[0] && strcmp(was, out) != 0)
+        head->differing = name;
+}
+
 int64_t leat_http_parse_date(const char *text)
 {
     time_t t = *text ? curl_getdate(text, NULL) : -1;
@@ -103,6 +126,14 @@ static void parse_encoding(struct leat_http_head *head, const char *p, const cha
     copy_text(head->encoding, sizeof head->encoding, p, end);
     if (n && !head->encoding[0])
         memcpy(head->encoding, "unknown", sizeof "unknown");
+}
+
+static void parse_modified(struct leat_http_head *head, const char *p, const char *end)
+{
+    int64_t was_s = head->modified_s;
+    head->modified_s = parse_date(p, end);
+    if (was_s && was_s != head->modified_s)
+        head->differing = "Last-Modified";
 }
 
 static void parse_retry_after(struct leat_http_head *head, const char *p, const char *end)
@@ -166,13 +197,13 @@ void leat_http_parse_header(struct leat_http_head *head, const char *line, size_
     size_t name_n = (size_t)(colon - line);
 #define IS(text) (name_n == sizeof(text) - 1 && strncasecmp(name, text, name_n) == 0)
     if (IS("content-length"))
-        head->has_length = digits(&p, end, &head->content_length) && p == end;
+        parse_length(head, p, end);
     else if (IS("content-range"))
         parse_content_range(head, p, end);
     else if (IS("etag"))
-        copy_text(head->etag, sizeof head->etag, p, end);
+        copy_version(head, "ETag", head->etag, sizeof head->etag, p, end);
     else if (IS("last-modified"))
-        head->modified_s = parse_date(p, end);
+        parse_modified(head, p, end);
     else if (IS("date"))
         head->date_s = parse_date(p, end);
     else if (IS("retry-after"))
@@ -188,9 +219,9 @@ void leat_http_parse_header(struct leat_http_head *head, const char *line, size_
     else if (IS("x-goog-hash"))
         parse_google_hash(head, p, end);
     else if (IS("x-goog-generation"))
-        copy_text(head->generation, sizeof head->generation, p, end);
+        copy_version(head, "x-goog-generation", head->generation, sizeof head->generation, p, end);
     else if (IS("x-amz-version-id"))
-        copy_text(head->version, sizeof head->version, p, end);
+        copy_version(head, "x-amz-version-id", head->version, sizeof head->version, p, end);
     else if (IS("x-amz-storage-class"))
         copy_text(head->storage_class, sizeof head->storage_class, p, end);
     else if (IS("x-amz-delete-marker"))

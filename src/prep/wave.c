@@ -48,6 +48,24 @@ static leat_status probe_format(struct leat_reader *r, uint32_t length, struct l
     return check_info(info, "WAV", err);
 }
 
+/* Whether what is left is a list of chunks, to the last byte, and so no sound. */
+static bool is_chunks(struct leat_reader r)
+{
+    while (leat_reader_left(&r) >= 8) {
+        const uint8_t *name = leat_read_bytes(&r, 4);
+        uint32_t length = leat_read_u32(&r);
+        for (int i = 0; i < 4; i++) {
+            if (name[i] < ' ' || name[i] > '~')
+                return false;
+        }
+        if (length == leat_reader_left(&r)) /* an odd one at the end may lack its padding */
+            return true;
+        if (!leat_read_bytes(&r, (size_t)length + (length & 1)))
+            return false;
+    }
+    return leat_reader_left(&r) == 0;
+}
+
 static leat_status probe_wav(const void *data, size_t size, struct leat_wave_info *info, struct leat_error *err)
 {
     struct leat_reader r = leat_reader(data, size);
@@ -63,7 +81,9 @@ static leat_status probe_wav(const void *data, size_t size, struct leat_wave_inf
                 leat_read_u8(&r);
         } else if (memcmp(name, "data", 4) == 0 && info->channels) {
             size_t left = leat_reader_left(&r);
-            size_t bytes = length < left ? length : left; /* recorders that were cut off leave 0 or too much */
+            /* Recorders that write to a pipe, or were killed, leave 0 or too much: then all is sound that is there. */
+            bool unknown = length == 0 && !is_chunks(r);
+            size_t bytes = length < left && !unknown ? length : left;
             info->data = r.at;
             info->frames = bytes / ((size_t)info->channels * (info->bits / 8));
             return LEAT_OK;

@@ -32,6 +32,7 @@ struct bucket_dialect {
     const char *page_root; /* of a list's XML */
     bool regions;          /* answers may name another region */
     bool google;           /* versions are generations, and headers are called x-goog-… */
+    bool ordered;          /* lists are sorted by the bytes of all keys; directory buckets (S3 Express) never are */
     /* Sets scheme, endpoint and the rest by b->aws, once. */
     leat_status (*place)(struct bucket *b, struct leat_error *err);
     /* Fills in what op->own->call sends: method, address, headers, body, all signed. The call borrows it from r. A

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "store/bucket.h"
+#include "store/list_check.h"
 #include "store/s3_xml.h"
 #include "store/wait.h"
 
@@ -17,10 +17,7 @@ struct bucket_list {
     size_t at;
     char *after; /* where the first page begins, or NULL */
     char *token; /* of the page on its way */
-    /* A token that was seen, kept for twice as many pages each time: however long a circle is, one day it fits in. */
-    uint64_t seen; /* hash */
-    uint64_t pages;
-    uint64_t pages_kept;
+    struct leat_list_check check;
     bool on_its_way;
     struct leat_error failed; /* status LEAT_OK: nothing has */
     struct leat_store_op op;
@@ -65,24 +62,16 @@ static leat_status fail_again(const struct bucket_list *l, struct leat_error *er
     return l->failed.status;
 }
 
-static bool goes_round(struct bucket_list *l)
-{
-    if (!l->page.token)
-        return false;
-    uint64_t hash = leat_xxh3(l->page.token, strlen(l->page.token));
-    bool again = l->pages && hash == l->seen;
-    if (l->pages++ == l->pages_kept) {
-        l->seen = hash;
-        l->pages_kept = 2 * l->pages_kept + 1;
-    }
-    return again;
-}
-
 typedef leat_status parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
+
+static const struct bucket *bucket_of(struct leat_store *store)
+{
+    return (const struct bucket *)leat_store_backend(store);
+}
 
 static parse_page *parse_of(const struct bucket_list *l)
 {
-    return l->versions ? leat_s3_parse_versions : ((const struct bucket *)leat_store_backend(l->store))->dialect->page;
+    return l->versions ? leat_s3_parse_versions : bucket_of(l->store)->dialect->page;
 }
 
 /* Takes the page that was on its way and sends for the one after it. */
@@ -97,15 +86,17 @@ static leat_status turn_page(struct bucket_list *l, struct leat_error *err)
     else
         rc = parse_of(l)(l->text.data, l->text.len, &l->page, &l->failed);
     leat_buf_free(&l->text);
-    if (rc == LEAT_OK && goes_round(l))
-        rc = leat_fail(&l->failed, LEAT_SERVER, "the server's list repeats itself");
+    if (rc == LEAT_OK)
+        rc = leat_list_check_page(&l->check, &l->page, 0, l->page.token, &l->failed);
     if (rc != LEAT_OK && l->op.status == LEAT_OK)
         leat_fail_context(&l->failed, rc, "cannot list '%s://%s/%s'", leat_scheme_name(leat_store_scheme(l->store)),
                           leat_store_host(l->store), l->prefix);
     free(l->token);
     l->token = NULL;
-    if (rc != LEAT_OK)
+    if (rc != LEAT_OK) {
+        leat_s3_page_free(&l->page); /* nothing of it is handed out */
         return fail_again(l, err);
+    }
     l->token = l->page.token;
     l->page.token = NULL;
     if (l->token)
@@ -152,6 +143,7 @@ static void close_list(struct leat_list *list)
         leat_buf_free(&l->text);
     }
     leat_s3_page_free(&l->page);
+    leat_list_check_free(&l->check);
     leat_wait_end(&l->wait);
     free(l->token);
     free(l->prefix);
@@ -178,6 +170,8 @@ static leat_status open_list(struct leat_store *store, const char *prefix, bool 
     l->after = from;
     l->recursive = recursive;
     l->versions = versions;
+    const struct bucket *b = bucket_of(store);
+    leat_list_check_init(&l->check, copy, strlen(copy), b->dialect->ordered && !b->directory, versions);
     leat_wait_init_for(&l->wait, store);
     ask(l);
     *out = &l->list;

@@ -271,6 +271,9 @@ static void on_read(struct leat_store_op *op)
     struct unit *u = (struct unit *)op;
     struct leat_copy *c = u->job->copy;
     leat_status rc = op->status;
+    /* Its ETag has the time of its last modification, which programs set as they like. */
+    if (rc == LEAT_OK && u->part && u->object.changed_ns != u->job->object.changed_ns)
+        rc = leat_fail(&u->err, LEAT_CHANGED, "'%s' was changed while it was copied", u->job->from_key);
     if (rc == LEAT_OK)
         sum_unit(u);
     if (rc == LEAT_OK && !u->part)
@@ -322,6 +325,7 @@ static void read_unit(struct unit *u)
         .found = wanted && !local ? &u->found : NULL,
         .moved = counts_reading(job->copy) ? on_moved : NULL,
         .err = &u->err,
+        .object = &u->object,
         .done = on_read,
     };
     u->busy = job->copy->opts.from;
@@ -517,11 +521,10 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
     leat_status rc = LEAT_OK;
     if (!job)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to copy '%s'", from_key);
-    /* What goes in parts is looked at by itself: a list does not have the checksum, and may lack the ETag. */
+    /* What goes in parts is looked at by itself: a list has neither checksum nor ctime, and may lack the ETag. */
     if (known)
         job->object = *known;
-    if (!known || (known->size > c->opts.part_size && !leat_store_can(c->opts.from, LEAT_STORE_LOCAL)) ||
-        (c->by_server && c->opts.attributes))
+    if (!known || known->size > c->opts.part_size || (c->by_server && c->opts.attributes))
         rc = leat_copy_look(c->opts.from, from_key, version, &job->object, &job->attributes, err);
     if (rc == LEAT_OK && stopped(c))
         rc = leat_fail(err, LEAT_CANCELLED, "interrupted");

@@ -1,4 +1,6 @@
 /* Objects that are copied in parts: their journals, and the uploads that are begun or taken up. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,7 +109,10 @@ leat_status leat_copy_open_upload(struct job *job, struct leat_error *err)
     struct leat_copy *c = job->copy;
     struct leat_journal_head head = {
         .size = job->object.size, .part_size = job->part_size, .by_server = job->by_server};
-    memcpy(head.etag, job->object.etag, sizeof head.etag);
+    if (job->object.changed_ns) /* parts of a file are of one version only if its ctime is the same, too */
+        snprintf(head.etag, sizeof head.etag, "%.100s-%" PRIx64, job->object.etag, (uint64_t)job->object.changed_ns);
+    else
+        memcpy(head.etag, job->object.etag, sizeof head.etag);
     struct leat_buf from;
     struct leat_buf to;
     describe_ends(job, &from, &to);

@@ -370,24 +370,38 @@ static void check_whole(struct leat_store_op *op)
     }
 }
 
-/* The bytes against what the server says of the whole object. */
+/* What was stated of the object before, where that is of this version. Of its parts only when they were asked for. */
+static bool known_checksum(const struct leat_store_op *op, struct leat_checksum *out)
+{
+    const struct leat_object *known = op->known;
+    if (!known || known->checksum.kind == LEAT_CHECKSUM_NONE ||
+        (!known->checksum.parts && !(leat_exchange_tells(known->etag) && same_tag(known->etag, op->own->object.etag))))
+        return false;
+    *out = known->checksum;
+    return true;
+}
+
+/* The bytes against what the server says of the whole object: with them, and when it was looked at before. */
 static void check_bytes(struct leat_store_op *op)
 {
-    struct leat_checksum sum;
+    struct leat_checksum now;
+    struct leat_checksum before;
     if (!op->verify || op->offset || op->got != op->own->object.size)
         return;
-    if (!leat_checksum_of(&op->own->call.head, op->own->bucket && !op->own->odd_etags, &sum)) {
-        if (!op->known || !op->known->checksum.parts)
-            return;
-        sum = op->known->checksum; /* made of its parts', whose length was asked for before */
-    }
-    if (leat_checksum_fits(&sum, op->into, op->got))
+    bool stated = leat_checksum_of(&op->own->call.head, op->own->bucket && !op->own->odd_etags, &now);
+    bool known = known_checksum(op, &before);
+    if (stated && known && (before.parts || memcmp(now.value, before.value, sizeof now.value) == 0))
+        known = false;
+    const struct leat_checksum *wrong = stated && !leat_checksum_fits(&now, op->into, op->got)     ? &now
+                                        : known && !leat_checksum_fits(&before, op->into, op->got) ? &before
+                                                                                                   : NULL;
+    if (!wrong)
         return;
     op->got = 0;
     op->own->pinned[0] = '\0';
     op->status = leat_fail(&op->own->err, LEAT_CORRUPT,
                            "the bytes that came do not have the checksum that the server states (%s)",
-                           leat_checksum_name(sum.kind));
+                           leat_checksum_name(wrong->kind));
 }
 
 void leat_exchange_finish(struct leat_store_op *op)

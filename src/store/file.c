@@ -37,6 +37,7 @@ static void set_object(struct leat_object *object, const struct stat *st)
 {
     object->size = (uint64_t)st->st_size;
     object->modified_s = (int64_t)st->st_mtim.tv_sec;
+    object->changed_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
     leat_file_etag(st, object->etag);
 }
 
@@ -95,7 +96,8 @@ static void read_range(struct leat_store_op *op, int fd)
         return;
     }
     char etag[LEAT_ETAG_MAX];
-    leat_file_etag(&st, etag);
+    memcpy(etag, op->own->object.etag, sizeof etag);
+    set_object(&op->own->object, &st);
     if (strcmp(etag, op->own->object.etag) != 0) {
         op->status = leat_fail(&op->own->err, LEAT_CHANGED, "the file was written to while it was read");
     } else if (op->got < op->length && !op->short_ok) {

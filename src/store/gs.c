@@ -81,6 +81,7 @@ static const struct bucket_dialect dialect = {
     .vendor = "Google",
     .page_root = "ListBucketResult",
     .google = true,
+    .ordered = true,
     .place = place,
     .make = make,
     .step = leat_gs_copy_step,

@@ -15,9 +15,8 @@ leat_status leat_hf_list_open(struct leat_store *store, const char *prefix, bool
 
 struct leat_s3_page;
 
-/* Appends the entries of a page of JSON whose path begins with `prefix`. For the list and its fuzzer. */
-leat_status leat_hf_parse_page(const char *text, size_t n, const char *prefix, struct leat_s3_page *page,
-                               struct leat_error *err);
+/* Appends the entries of a page of JSON. For the list and its fuzzer. */
+leat_status leat_hf_parse_page(const char *text, size_t n, struct leat_s3_page *page, struct leat_error *err);
 
 /* The query of the address that a Link header calls "next"; "": there is none. False: it is there and cannot be used.
  */

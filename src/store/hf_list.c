@@ -1,13 +1,13 @@
-/* Listing a repository. The Hub names folders, not prefixes, and promises no order: so all pages of a folder are read,
+/* Listing a repository. The Hub lists folders, not prefixes, and promises no order: so all pages of a folder are read,
  * what begins with the prefix is kept, and sorted. A repository has some hundred thousand files at most. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "store/hf.h"
+#include "store/list_check.h"
 #include "store/s3_xml.h"
 
 #define STRINGS_MAX (1u << 30)
@@ -39,13 +39,8 @@ static size_t add_string(struct leat_buf *b, const char *a, const char *between,
     return at;
 }
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* {"type": "file", "path": …, "oid": …, "size": …, "lfs": {"oid": …, "size": …}} */
-static leat_status add_entry(const json_t *item, const char *prefix, struct leat_s3_page *page, struct leat_error *err)
+static leat_status add_entry(const json_t *item, struct leat_s3_page *page, struct leat_error *err)
 {
     const char *type = json_string_value(json_object_get(item, "type"));
     const char *path = json_string_value(json_object_get(item, "path"));
@@ -64,15 +59,10 @@ static leat_status add_entry(const json_t *item, const char *prefix, struct leat
         return leat_fail(err, LEAT_SERVER, "the server's list does not say how long '%.200s' is, or which version",
                          path);
     struct leat_s3_entry e = {.prefix = folder, .size = folder ? 0 : (uint64_t)json_integer_value(size)};
-    size_t before = page->strings.len;
     e.key = add_string(&page->strings, path, folder ? "/" : "", "");
     e.etag = folder ? add_string(&page->strings, "", "", "") : add_string(&page->strings, "\"", oid, "\"");
     if (page->strings.failed)
         return leat_buf_check(&page->strings, "a listing", err);
-    if (!begins(page->strings.data + e.key, prefix)) {
-        page->strings.len = before;
-        return LEAT_OK;
-    }
     if (page->n == page->cap) {
         size_t cap = page->cap ? 2 * page->cap : 256;
         struct leat_s3_entry *more = realloc(page->entries, cap * sizeof *more);
@@ -85,8 +75,7 @@ static leat_status add_entry(const json_t *item, const char *prefix, struct leat
     return LEAT_OK;
 }
 
-leat_status leat_hf_parse_page(const char *text, size_t n, const char *prefix, struct leat_s3_page *page,
-                               struct leat_error *err)
+leat_status leat_hf_parse_page(const char *text, size_t n, struct leat_s3_page *page, struct leat_error *err)
 {
     json_t *json = NULL;
     leat_status rc = leat_json_read(text, n, 0, &json, NULL);
@@ -95,7 +84,7 @@ leat_status leat_hf_parse_page(const char *text, size_t n, const char *prefix, s
     if (rc != LEAT_OK || !json_is_array(json))
         rc = leat_fail(err, LEAT_SERVER, "the answer is not a list");
     for (size_t i = 0; rc == LEAT_OK && i < json_array_size(json); i++)
-        rc = add_entry(json_array_get(json, i), prefix, page, err);
+        rc = add_entry(json_array_get(json, i), page, err);
     json_decref(json);
     return rc;
 }
@@ -157,48 +146,69 @@ static leat_status put_in_order(struct hf_list *l, struct leat_error *err)
     return LEAT_OK;
 }
 
+/* Adds a page's entries that begin with the prefix. token: of the page after it, or NULL. */
+static leat_status take_page(struct hf_list *l, struct leat_list_check *check, const char *json, size_t n,
+                             const char *token, struct leat_error *err)
+{
+    struct leat_s3_page *p = &l->page;
+    size_t first = p->n;
+    size_t kept = first;
+    leat_status rc = leat_hf_parse_page(json, n, p, err);
+    if (rc == LEAT_OK)
+        rc = leat_list_check_page(check, p, first, token, err);
+    for (size_t i = first; rc == LEAT_OK && i < p->n; i++) {
+        if (strncmp(leat_s3_page_string(p, p->entries[i].key), l->prefix, strlen(l->prefix)) == 0)
+            p->entries[kept++] = p->entries[i];
+    }
+    if (rc == LEAT_OK)
+        p->n = kept;
+    return rc == LEAT_OK ? rc
+                         : leat_fail_context(err, rc, "cannot list 'hf://%s/%s'", leat_store_host(l->store), l->prefix);
+}
+
+/* The page that `token` begins, the first one when it is NULL. *next: the token of the one after it, NULL when there is
+ * none. */
+static leat_status fetch_page(struct hf_list *l, struct leat_list_check *check, const char *token, char **next,
+                              struct leat_error *err)
+{
+    struct leat_buf text;
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_LIST,
+        .key = l->prefix,
+        .delimiter = l->recursive ? NULL : "/",
+        .token = token,
+        .text = &text,
+    };
+    *next = NULL;
+    leat_buf_init(&text, 0);
+    leat_status rc = leat_store_run(l->store, &op, err);
+    const char *end = rc == LEAT_OK ? memchr(text.data, '\n', text.len) : NULL; /* of the next page's query */
+    size_t query_n = end ? (size_t)(end - text.data) : 0;
+    if (query_n && !(*next = leat_bytes_text(text.data, query_n)))
+        rc = no_memory(err);
+    if (rc == LEAT_OK && end)
+        rc = take_page(l, check, end + 1, text.len - query_n - 1, *next, err);
+    leat_buf_free(&text);
+    return rc;
+}
+
 static leat_status fill(struct hf_list *l, struct leat_error *err)
 {
+    const char *slash = strrchr(l->prefix, '/'); /* the folder that is asked for ends there */
     char *token = NULL;
-    uint64_t seen = 0; /* a token's hash, kept for twice as many pages each time */
-    uint64_t kept = 0;
+    struct leat_list_check check;
     leat_status rc = LEAT_OK;
     leat_buf_init(&l->page.strings, STRINGS_MAX);
-    for (uint64_t pages = 0; rc == LEAT_OK; pages++) {
-        struct leat_buf text;
-        struct leat_store_op op = {
-            .verb = LEAT_STORE_LIST,
-            .key = l->prefix,
-            .delimiter = l->recursive ? NULL : "/",
-            .token = token,
-            .text = &text,
-        };
-        leat_buf_init(&text, 0);
-        rc = leat_store_run(l->store, &op, err);
-        const char *end = rc == LEAT_OK ? memchr(text.data, '\n', text.len) : NULL; /* of the next page's query */
-        size_t query_n = end ? (size_t)(end - text.data) : 0;
-        if (end)
-            rc = leat_hf_parse_page(end + 1, text.len - query_n - 1, l->prefix, &l->page, err);
-        if (end && rc != LEAT_OK)
-            leat_fail_context(err, rc, "cannot list 'hf://%s/%s'", leat_store_host(l->store), l->prefix);
+    leat_buf_add(&l->page.strings, "", 1); /* offset 0 is the empty string */
+    leat_list_check_init(&check, l->prefix, slash ? (size_t)(slash + 1 - l->prefix) : 0, false, false);
+    do {
+        char *next;
+        rc = fetch_page(l, &check, token, &next, err);
         free(token);
-        bool more = rc == LEAT_OK && query_n;
-        token = more ? leat_bytes_text(text.data, query_n) : NULL;
-        leat_buf_free(&text);
-        if (!more)
-            break;
-        if (!token)
-            return no_memory(err);
-        uint64_t hash = leat_xxh3(token, strlen(token));
-        if (pages && hash == seen)
-            rc = leat_fail(err, LEAT_SERVER, "cannot list 'hf://%s/%s': the server's list repeats itself",
-                           leat_store_host(l->store), l->prefix);
-        if (pages == kept) {
-            seen = hash;
-            kept = 2 * kept + 1;
-        }
-    }
+        token = next;
+    } while (rc == LEAT_OK && token);
     free(token);
+    leat_list_check_free(&check);
     return rc == LEAT_OK ? put_in_order(l, err) : rc;
 }
 

@@ -65,6 +65,7 @@ static const struct bucket_dialect dialect = {
     .vendor = "AWS",
     .page_root = "ListBucketResult",
     .regions = true,
+    .ordered = true,
     .place = leat_s3_place,
     .make = leat_s3_request_make,
     .explain = leat_s3_explain,

@@ -130,6 +130,7 @@ const char *leat_store_host(const struct leat_store *store);                    
 struct leat_object {
     uint64_t size;
     int64_t modified_s;                    /* since 1970; 0: not known */
+    int64_t changed_ns;                    /* of a file: its ctime, which nobody can set back; else 0 */
     char etag[LEAT_ETAG_MAX];              /* with its quotes; "" when the store has none */
     bool looked_at;                        /* by itself rather than in a list: `encoding` is known */
     char encoding[LEAT_HTTP_ENCODING_MAX]; /* that its bytes are stored in, "gzip"; "": none */
@@ -334,7 +335,10 @@ leat_status leat_store_delete(struct leat_store *store, const char *key, struct 
 leat_status leat_store_delete_version(struct leat_store *store, const char *key, const char *version,
                                       struct leat_error *err);
 
-/* Listing, sorted by the bytes of the keys, in constant memory; the next page is fetched while one is read. */
+/* Listing, in constant memory; the next page is fetched while one is read. Keys are sorted by their bytes where the
+ * store sorts them so; the Hub's are sorted here, in memory. Every key begins with the prefix, however the server
+ * answers: a page that has others, or repeats what was listed before, is LEAT_SERVER, and nothing of it is handed out.
+ */
 struct leat_list;
 
 struct leat_list_entry {

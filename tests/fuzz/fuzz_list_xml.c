@@ -1,3 +1,4 @@
+#include "store/list_check.h"
 #include "store/s3_xml.h"
 
 #include "fuzz.h"
@@ -21,5 +22,15 @@ FUZZ(list_xml)
         PROMISE(i == 0 ||
                 strcmp(leat_s3_page_string(&page, page.entries[i - 1].key), leat_s3_page_string(&page, e->key)) <= 0);
     }
+    struct leat_list_check check;
+    leat_list_check_init(&check, "a/", 2, true, false);
+    rc = leat_list_check_page(&check, &page, 0, page.token, &err);
+    fuzz_check_error(rc, &err);
+    for (size_t i = 0; rc == LEAT_OK && i < page.n; i++) {
+        const char *key = leat_s3_page_string(&page, page.entries[i].key);
+        PROMISE(strncmp(key, "a/", 2) == 0);
+        PROMISE(i == 0 || strcmp(leat_s3_page_string(&page, page.entries[i - 1].key), key) < 0);
+    }
+    leat_list_check_free(&check);
     leat_s3_page_free(&page);
 }

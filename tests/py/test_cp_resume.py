@@ -188,6 +188,46 @@ def test_a_changed_source_is_copied_anew_and_the_old_parts_are_dropped(
     assert leftovers(shm_path) == []
 
 
+def change_and_hide(path, data):
+    """Other bytes in the same file, of the same length and with the same date."""
+    before = path.stat()
+    with open(path, "r+b") as f:
+        f.write(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    assert path.stat().st_ino == before.st_ino
+
+
+def test_a_source_that_hides_its_change_is_copied_anew(run_leat, leat_bin, clean_env, server, shm_path):
+    source, to, _ = big_copy(server, shm_path, "up")
+    kill_midway(leat_bin, {**clean_env, **server.env()}, server, source, to, 3, signal.SIGKILL)
+    data = some_bytes(source.stat().st_size, 99)
+    change_and_hide(source, data)
+    run_leat("cp", "--part-size", PART, "--resume", source, to, env=server.env(), status=0)
+    assert server.objects["bucket/big"] == data
+    assert server.uploads == {}
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_a_source_that_changes_while_it_is_copied_is_an_error(run_leat, server, shm_path, recursive):
+    source, to, _ = big_copy(server, shm_path, "up")
+    changed = []
+
+    def change(exchange):
+        if not changed:
+            changed.append(True)
+            change_and_hide(source, some_bytes(source.stat().st_size, 99))
+        exchange.server.proper(exchange)
+
+    server.fault(change, method="PUT")
+    args = ["-r", shm_path, "s3://bucket/"] if recursive else [source, to]
+    done = run_leat("cp", "--part-size", PART, "--memory", "10MiB", *args, env=server.env())
+    assert done.returncode != 0
+    assert "changed" in done.stderr
+    assert "bucket/big" not in server.objects
+    assert server.uploads == {}
+
+
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_a_copy_begun_anew_drops_what_the_interrupted_one_had_sent(
     run_leat, leat_bin, clean_env, server, shm_path, direction

@@ -340,12 +340,15 @@ def test_lists_that_are_none(hub, run_leat):
         hub.requests.clear()
         return run_leat("ls", "--attempts", "2", URL, env=hub.env)
 
-    row = '{"type": "file", "path": "a", "oid": "00", "size": 1}'
+    row, others = '{"type": "file", "path": "a", "oid": "00", "size": 1}', ""
+    for name in "bcc":
+        others += ", " + row.replace('"a"', f'"{name}"')
     again = {"Link": f'<{hub.url}/x?cursor=1>; rel="next"'}
     one_line(tree((200, {}, b"<html>")), "not a list")
     one_line(tree((200, {}, b'[{"type": "file", "path": "a"}]')), "how long 'a' is")
     one_line(tree((200, {}, b"[1]")), "without a type")
-    one_line(tree((200, {}, f"[{row}, {row}]".encode())), "'a' twice")
+    one_line(tree((200, {}, f"[{row}, {row}]".encode())), "'a' comes again")
+    one_line(tree((200, {}, f"[{row}{others}]".encode())), "'c' twice")
     one_line(tree((200, again, b"[]")), "repeats itself")
     one_line(tree((200, {"Link": '<x>; rel="next"'}, b"[]")), "not understood")
     hub.fail[:] = [lambda r: (200, {}, b"{}") if "/revision/" in r.path else None]

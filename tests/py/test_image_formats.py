@@ -91,6 +91,42 @@ def test_tiff_of_16_bits_in_strips_tiles_and_planes(tmp_path, pixels_of, tile, p
     assert difference(pixels_of(path, "--crop", "33x20+21+17"), wide[17:37, 21:54] >> 8) == 0
 
 
+TIFF_KINDS = {
+    "grey": (1, {"photometric": "minisblack"}),
+    "white is 0": (1, {"photometric": "miniswhite"}),
+    "grey, alpha": (2, {"photometric": "minisblack", "extrasamples": ["unassalpha"]}),
+    "alpha": (4, {"photometric": "rgb", "extrasamples": ["unassalpha"]}),
+    "associated alpha": (4, {"photometric": "rgb", "extrasamples": ["assocalpha"]}),
+    "a fourth": (4, {"photometric": "rgb", "extrasamples": ["unspecified"]}),
+}
+
+
+@pytest.mark.parametrize("kind", TIFF_KINDS)
+def test_samples_of_a_tiff_are_taken_as_docs_prep_says(tmp_path, pixels_of, kind):
+    """Of 8 bits as they are, which is what Pillow does but for associated alpha; of 16 bits the upper 8, where Pillow cuts
+    grey off at 255."""
+    channels, options = TIFF_KINDS[kind]
+    for bits in (8, 16):
+        wide = deep(31, 22, channels, seed=bits)
+        stored = wide if bits == 16 else (wide >> 8).astype(np.uint8)
+        tifffile.imwrite(tmp_path / "a.tif", stored, **options)
+        upper = (wide >> 8).astype(np.uint8).reshape(22, 31, channels)
+        upper = 255 - upper if kind == "white is 0" else upper
+        colours = upper[:, :, :3] if channels == 4 else np.repeat(upper[:, :, :1], 3, axis=2)
+        got = pixels_of(tmp_path / "a.tif")
+        assert (got == colours).all()
+        if bits == 8 and kind != "associated alpha":
+            assert (got == np.asarray(Image.open(tmp_path / "a.tif").convert("RGB"))).all()
+        four = pixels_of(tmp_path / "a.tif", "--colour", "rgba")
+        alpha = wide[:, :, -1:] if "alpha" in kind else np.full((22, 31, 1), 65535)
+        exact = np.concatenate([colours, alpha >> 8], axis=2)
+        if bits == 16:
+            full = 65535 - wide.reshape(22, 31, channels) if kind == "white is 0" else wide.reshape(22, 31, channels)
+            full = full[:, :, :3] if channels == 4 else np.repeat(full[:, :, :1], 3, axis=2)
+            exact = np.round(np.concatenate([full, alpha], axis=2) / 257)
+        assert (four == exact).all()
+
+
 @pytest.mark.parametrize("orientation", [6])  # the turning itself is tested with PNGs
 def test_tiff_is_turned_as_pillow_turns_it(save, pixels_of, orientation):
     path = save(photo(40, 30), "a.tif", tiffinfo={274: orientation})

@@ -89,6 +89,26 @@ def test_every_kind_of_wav_as_floats(loaded, bits, real, extensible, channels):
     assert (np.frombuffer(ragged, "f4").reshape(channels, -1) == stored).all()
 
 
+@pytest.mark.parametrize("stated", [0, 0xFFFFFFFF, 0x7FFFF000])
+@pytest.mark.parametrize("riff", [True, False])
+def test_a_wav_whose_recorder_was_killed_has_the_samples_that_are_there(loaded, stated, riff):
+    data, stored = wav(tone(501, 2), chunks=b"LIST\4\0\0\0abcd")
+    at = data.index(b"data") + 4
+    data = data[:4] + (data[4:8] if riff else bytes(4)) + data[8:at] + struct.pack("<I", stated) + data[at + 4 :]
+    for missing in (0, 1, 4, 7):  # the last sample is not whole
+        (got,) = loaded([data[: len(data) - missing]], lambda s: s.channels(2))
+        whole = 501 - -(-missing // 4)
+        assert (np.frombuffer(got, "f4").reshape(2, -1) == stored[:, :whole]).all()
+
+
+def test_a_wav_without_samples_is_none_and_no_noise(loaded):
+    empty, _ = wav(tone(0))
+    for after in (b"", b"LIST\4\0\0\0abcd", b"LIST\3\0\0\0abc\0id3 \2\0\0\0xy"):
+        for data in (empty + after, empty[:4] + bytes(4) + empty[8:] + after):
+            (got,) = loaded([data], lambda s: s.excerpt(10))
+            assert not got.any()
+
+
 def test_channels_are_mixed_by_their_mean_or_repeated(loaded):
     data, stored = wav(tone(300, 2))
     mono, alone = wav(tone(300, 1))

@@ -303,6 +303,58 @@ def test_a_flipped_bit_is_fetched_again_and_then_an_error(run_leat, server, tmp_
     assert server.count("GET") == before + 3
 
 
+@pytest.mark.parametrize("command", ["cat", "cp"])
+@pytest.mark.parametrize(("kind", "tag"), [("crc32", '"opaque-1"'), ("sha256", None)])
+def test_a_checksum_that_only_head_states_is_compared_too(run_leat, server, tmp_path, kind, command, tag):
+    server.objects["bucket/key"] = some_bytes(5000)
+    server.tags["bucket/key"] = tag or '"' + hashlib.md5(server.objects["bucket/key"]).hexdigest() + '"'
+    of = [b"other bytes"]
+
+    def head(exchange):
+        code, headers, body = exchange.object_part()
+        exchange.answer(code, body, {**headers, **stated(kind, of[0])})
+
+    server.fault(head, method="HEAD")
+    to = [] if command == "cat" else [tmp_path / "to"]
+    done = run_leat(command, "s3://bucket/key", *to, env=server.env(), text=False, status=6)
+    last_line(done, "s3://bucket/key", "checksum", kind)
+    assert done.stdout == b""
+    assert leftovers(tmp_path) == []
+    of[0] = server.objects["bucket/key"]
+    run_leat(command, "s3://bucket/key", *to, env=server.env(), text=False, status=0)
+
+
+def twice(name, *values):
+    """Proper answers, but for a header that is there twice; None: what is proper."""
+
+    def act(exchange):
+        code, headers, body = exchange.object_part()
+        both = {name: values[0], name.lower(): values[1]}
+        proper = {"Content-Length": len(body), **headers}[name]
+        headers = {k: v for k, v in headers.items() if k != name}
+        headers |= {k: proper if v is None else v for k, v in both.items()}
+        headers = {"Content-Length": len(body), **headers} if name != "Content-Length" else headers
+        exchange.head(code, headers)
+        if exchange.request.method != "HEAD":
+            exchange.send(body)
+        exchange.close()
+
+    return act
+
+
+@pytest.mark.parametrize("values", [(None, 100), (100, None)])
+@pytest.mark.parametrize("name", ["Content-Length", "ETag"])
+@pytest.mark.parametrize("scheme", ["s3", "http"])
+def test_an_answer_that_contradicts_itself_is_refused(run_leat, server, tmp_path, scheme, name, values):
+    if name == "ETag":
+        values = tuple(v and '"another"' for v in values)
+    server.fault(twice(name, *values), key="bucket/key")
+    url = "s3://bucket/key" if scheme == "s3" else f"{server.url}/bucket/key"
+    done = run_leat("cp", "--attempts", 2, url, tmp_path / "to", env=server.env(), status=5)
+    last_line(done, "key", f"two {name} headers that differ")
+    assert not (tmp_path / "to").exists()
+
+
 @pytest.mark.parametrize(
     "edit",
     [

@@ -259,7 +259,8 @@ static bool serve_with_trailer(struct peer_request *r, void *user)
 {
     (void)user;
     return peer_say(r, "HTTP/1.1 100 Continue\r\nETag: \"wrong\"\r\n\r\nHTTP/1.1 200 OK\r\nETag: \"right\"\r\n"
-                       "Transfer-Encoding: chunked\r\nTrailer: ETag\r\n\r\n5\r\nhello\r\n0\r\nETag: \"late\"\r\n\r\n");
+                       "Transfer-Encoding: chunked\r\nTrailer: ETag\r\n\r\n5\r\nhello\r\n0\r\nETag: \"late\"\r\n"
+                       "HTTP/1.1: 200\r\nETag: \"of no new answer\"\r\n\r\n");
 }
 
 TEST(what_stands_before_and_behind_the_answer_does_not_change_its_head)
@@ -274,6 +275,35 @@ TEST(what_stands_before_and_behind_the_answer_does_not_change_its_head)
     assert_string_equal(t.call.head.etag, "\"right\"");
     assert_memory_equal(into, "hello", 5);
     close_bench(&b);
+}
+
+static bool serve_twice(struct peer_request *r, void *user)
+{
+    return peer_say(r, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n%s\r\n\r\nhello", (const char *)user);
+}
+
+TEST(an_answer_that_says_two_things_of_its_bytes_is_none)
+{
+    static const char *const lines[] = {
+        "Content-Length: 4", "ETag: \"a\"\r\nX: y\r\netag: \"b\"",
+        "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nLast-Modified: Sun, 06 Nov 1994 08:49:38 GMT",
+        "x-amz-version-id: 1\r\nx-amz-version-id: 2", "x-goog-generation: 1\r\nx-goog-generation: 2"};
+    static const char *const same[] = {"Content-Length: 5", "ETag: \"a\"\r\nETag: \"a\""};
+    for (size_t i = 0; i < COUNT(lines) + COUNT(same); i++) {
+        struct bench b;
+        char into[5];
+        char text[160];
+        bool good = i >= COUNT(lines);
+        snprintf(text, sizeof text, "%s", good ? same[i - COUNT(lines)] : lines[i]);
+        open_bench(&b, serve_twice, text);
+        struct trial t = {.bench = &b, .call = {.into = into, .into_n = sizeof into}};
+        run_call(&t);
+        if (good)
+            assert_ok(t.call.status, t.call.err);
+        else
+            assert_true(t.call.status == LEAT_SERVER && strstr(t.call.err.text, "that differ"));
+        close_bench(&b);
+    }
 }
 
 static bool serve_echo(struct peer_request *r, void *user)

@@ -141,6 +141,31 @@ TEST(encodings_and_checksums_are_taken_as_they_are_called)
     assert_true(parse("x-amz-server-side-encryption-customer-algorithm: AES256").etag_opaque);
 }
 
+TEST(two_lengths_or_versions_that_differ_are_noticed_whatever_comes_between)
+{
+    static const struct {
+        const char *lines[3];
+        const char *differing;
+    } cases[] = {
+        {{"Content-Length: 5", "Content-Length: 6", "Content-Length: 5"}, "Content-Length"},
+        {{"Content-Length: 5", "Content-Length: x", "ETag: x"}, "Content-Length"},
+        {{"Content-Length: x", "ETag: x", "Content-Length: 5"}, "Content-Length"},
+        {{"ETag: \"a\"", "Content-Length: 5", "ETag: \"b\""}, "ETag"},
+        {{"ETag: \"a\"", "Content-Length: 5", "ETag:"}, "ETag"},
+        {{"Content-Length: 5", "ETag: \"a\"", "content-length:  5"}, NULL},
+        {{"ETag: \"a\"", "ETag: \"a\"", "x-amz-version-id: a"}, NULL},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct leat_http_head head = {0};
+        for (size_t k = 0; k < COUNT(cases[i].lines); k++)
+            leat_http_parse_header(&head, cases[i].lines[k], strlen(cases[i].lines[k]));
+        if (cases[i].differing)
+            assert_string_equal(head.differing ? head.differing : "none", cases[i].differing);
+        else
+            assert_null(head.differing);
+    }
+}
+
 TEST(other_lines_change_nothing)
 {
     static const char *const lines[] = {"",

@@ -80,8 +80,9 @@ struct leat_disk {
     bool no_punch; /* space of removed chunks cannot be given back, only reused */
     bool stop;
     uint64_t stop_by_ns; /* when stopping: removals go on until then */
-    unsigned left_alone; /* workers that outlive the closing; the last of them frees */
-    bool watcher_stop;
+    unsigned holders;    /* the workers that have not exited, and whoever closes: the last to let go frees */
+    unsigned calling;    /* callbacks under way on workers: the closing waits for their end */
+    bool watcher_stop;   /* the closing waits no longer for workers: all operations are taken away, nothing is told */
     int folder;
     dev_t device; /* of the folder */
     ino_t inode;
@@ -97,10 +98,13 @@ bool leat_disk_keep_segment(struct leat_disk *d, struct leat_segment *s); /* fal
 void leat_disk_drop_segment(struct leat_disk *d, struct leat_segment *s); /* with its chunks; not its file */
 void leat_disk_leave(struct leat_disk *d, struct leat_segment *s);        /* one user less */
 uint64_t leat_disk_report(struct leat_disk *d, bool *changed);
-void leat_disk_free(struct leat_disk *d);
+void leat_disk_let_go(struct leat_disk *d); /* unlocks mu; frees the disk when nobody else holds it */
 
 /* disk_work.c */
 void *leat_disk_work(void *arg);                            /* a worker */
+void leat_disk_tell_budget(struct leat_disk *d);            /* mu not held; calls shrunk() when it has changed */
+bool leat_disk_calls(struct leat_disk *d);                  /* hold mu: whether a callback may begin now … */
+void leat_disk_called(struct leat_disk *d);                 /* … and it has ended */
 void leat_disk_bury(struct leat_segment *s, uint32_t slot); /* hold mu: a dead slot nobody reads waits for removal */
 
 /* disk_look.c */

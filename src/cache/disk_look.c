@@ -230,9 +230,14 @@ static void look_at_file(struct leat_disk *d, const char *file)
         leat_segment_close(fresh);
     else
         news = absorb(d, fresh, old, &n);
+    if (n && leat_disk_calls(d)) {
+        pthread_mutex_unlock(&d->mu);
+        for (size_t i = 0; i < n; i++)
+            d->found(d->user, news[i].name, news[i].bytes);
+        pthread_mutex_lock(&d->mu);
+        leat_disk_called(d);
+    }
     pthread_mutex_unlock(&d->mu);
-    for (size_t i = 0; i < n; i++)
-        d->found(d->user, news[i].name, news[i].bytes);
     free(news);
 }
 
@@ -379,11 +384,8 @@ void leat_disk_look(struct leat_disk *d)
     }
     look_at_files(d);
     look_at_segments(d, &ours, &others);
-    bool changed;
     pthread_mutex_lock(&d->mu);
     look_at_space(d, &space, ours, others);
-    uint64_t budget = leat_disk_report(d, &changed);
     pthread_mutex_unlock(&d->mu);
-    if (changed && d->shrunk)
-        d->shrunk(d->user, budget);
+    leat_disk_tell_budget(d);
 }

@@ -21,11 +21,20 @@ void leat_disk_bury(struct leat_segment *s, uint32_t slot)
 
 /* --- between the worker and the watcher --- */
 
+/* A worker's copy of an operation. The caller may free the original as soon as the watcher has taken it away, which can
+ * happen whenever mu is not held. So `op` is only compared with, and `data` is used between hold() and let_go(). */
+struct task {
+    const struct leat_disk_op *op;
+    uint8_t name[32];
+    void *data;
+    uint64_t bytes;
+};
+
 /* From here until let_go() the operation cannot be taken away. False when it has been. */
-static bool hold(struct leat_disk_worker *w, const struct leat_disk_op *op)
+static bool hold(struct leat_disk_worker *w, const struct task *t)
 {
     pthread_mutex_lock(&w->disk->mu);
-    bool ours = w->op == op;
+    bool ours = w->op == t->op;
     w->touching = ours;
     w->deadline_ns = leat_after(w->disk->patience_ns);
     pthread_mutex_unlock(&w->disk->mu);
@@ -36,7 +45,23 @@ static void let_go(struct leat_disk_worker *w)
 {
     pthread_mutex_lock(&w->disk->mu);
     w->touching = false;
+    if (w->disk->watcher_stop)
+        pthread_cond_signal(&w->disk->watch); /* it waits to take the operation away */
     pthread_mutex_unlock(&w->disk->mu);
+}
+
+bool leat_disk_calls(struct leat_disk *d)
+{
+    if (d->watcher_stop)
+        return false;
+    d->calling++;
+    return true;
+}
+
+void leat_disk_called(struct leat_disk *d)
+{
+    if (--d->calling == 0)
+        pthread_cond_broadcast(&d->exits);
 }
 
 /* --- errors; hold mu --- */
@@ -62,14 +87,18 @@ static void note_full(struct leat_disk *d, const struct leat_error *err)
     leat_disk_say(d, err, "the cache keeps what it has and stores nothing new");
 }
 
-static void tell_budget(struct leat_disk *d)
+void leat_disk_tell_budget(struct leat_disk *d)
 {
     bool changed;
     pthread_mutex_lock(&d->mu);
     uint64_t budget = leat_disk_report(d, &changed);
-    pthread_mutex_unlock(&d->mu);
-    if (changed && d->shrunk)
+    if (changed && d->shrunk && leat_disk_calls(d)) {
+        pthread_mutex_unlock(&d->mu);
         d->shrunk(d->user, budget);
+        pthread_mutex_lock(&d->mu);
+        leat_disk_called(d);
+    }
+    pthread_mutex_unlock(&d->mu);
 }
 
 /* --- reading --- */
@@ -80,18 +109,17 @@ struct reading {
     bool counted;                   /* among the slot's readers */
 };
 
-static leat_status begin_read(struct leat_disk *d, const struct leat_disk_op *op, struct reading *r,
-                              struct leat_error *err)
+static leat_status begin_read(struct leat_disk *d, const struct task *t, struct reading *r, struct leat_error *err)
 {
-    r->place = leat_disk_index_find(&d->index, op->name);
+    r->place = leat_disk_index_find(&d->index, t->name);
     if (!r->place.segment) {
         d->stats.missing++;
         return leat_fail(err, LEAT_NOT_FOUND, "the chunk is not in the disk cache");
     }
     struct leat_segment_slot *e = &r->place.segment->slots[r->place.slot];
-    if (e->bytes != op->bytes)
+    if (e->bytes != t->bytes)
         return leat_fail(err, LEAT_INVALID, "the chunk in the disk cache has %llu bytes, but %llu were asked for",
-                         (unsigned long long)e->bytes, (unsigned long long)op->bytes);
+                         (unsigned long long)e->bytes, (unsigned long long)t->bytes);
     r->entry = *e;
     r->counted = r->place.segment->ours;
     e->readers += r->counted;
@@ -137,7 +165,7 @@ static void end_read(struct leat_disk *d, const struct reading *r, leat_status r
 }
 
 /* LEAT_CANCELLED: the operation was taken away. */
-static leat_status copy_out(struct leat_disk_worker *w, struct leat_disk_op *op, const struct reading *r,
+static leat_status copy_out(struct leat_disk_worker *w, const struct task *t, const struct reading *r,
                             struct leat_error *err)
 {
     const struct leat_segment *s = r->place.segment;
@@ -148,10 +176,10 @@ static leat_status copy_out(struct leat_disk_worker *w, struct leat_disk_op *op,
         size_t n = bytes - at < LEAT_DISK_CALL ? (size_t)(bytes - at) : LEAT_DISK_CALL;
         rc =
             leat_segment_read(s, (uint64_t)r->entry.block * BLOCK + at, w->piece, (n + BLOCK - 1) / BLOCK * BLOCK, err);
-        if (!hold(w, op))
+        if (!hold(w, t))
             return LEAT_CANCELLED;
         if (rc == LEAT_OK)
-            leat_copy_past_caches((uint8_t *)op->data + at, w->piece, n);
+            leat_copy_past_caches((uint8_t *)t->data + at, w->piece, n);
         let_go(w);
         hash = rc == LEAT_OK ? leat_segment_hash(hash, w->piece, n) : 0;
     }
@@ -160,16 +188,16 @@ static leat_status copy_out(struct leat_disk_worker *w, struct leat_disk_op *op,
     return rc;
 }
 
-static leat_status run_read(struct leat_disk_worker *w, struct leat_disk_op *op, struct leat_error *err)
+static leat_status run_read(struct leat_disk_worker *w, const struct task *t, struct leat_error *err)
 {
     struct leat_disk *d = w->disk;
     struct reading r;
     pthread_mutex_lock(&d->mu);
-    leat_status rc = begin_read(d, op, &r, err);
+    leat_status rc = begin_read(d, t, &r, err);
     pthread_mutex_unlock(&d->mu);
     if (rc != LEAT_OK)
         return rc;
-    rc = copy_out(w, op, &r, err);
+    rc = copy_out(w, t, &r, err);
     pthread_mutex_lock(&d->mu);
     end_read(d, &r, rc, err);
     pthread_mutex_unlock(&d->mu);
@@ -179,11 +207,11 @@ static leat_status run_read(struct leat_disk_worker *w, struct leat_disk_op *op,
 /* --- writing --- */
 
 /* Hold mu. Space for the chunk in a segment of ours that has room. */
-static bool find_room(struct leat_disk *d, const struct leat_disk_op *op, struct leat_disk_place *place)
+static bool find_room(struct leat_disk *d, const struct task *t, struct leat_disk_place *place)
 {
     for (size_t i = 0; i < d->segments_n; i++) {
         struct leat_segment *s = d->segments[i];
-        if (s->ours && !s->spoilt && leat_segment_take(s, op->name, op->bytes, &place->slot)) {
+        if (s->ours && !s->spoilt && leat_segment_take(s, t->name, t->bytes, &place->slot)) {
             place->segment = s;
             s->users++;
             return true;
@@ -193,63 +221,63 @@ static bool find_room(struct leat_disk *d, const struct leat_disk_op *op, struct
 }
 
 /* Hold mu, which is let go while the file is made. */
-static leat_status make_room(struct leat_disk *d, const struct leat_disk_op *op, struct leat_disk_place *place,
+static leat_status make_room(struct leat_disk *d, const struct task *t, struct leat_disk_place *place,
                              struct leat_error *err)
 {
     struct leat_segment *s = NULL;
     int folder = d->folder;
     d->making++;
     pthread_mutex_unlock(&d->mu);
-    leat_status rc = leat_segment_make(folder, op->bytes > d->segment_bytes ? op->bytes : d->segment_bytes, &s, err);
+    leat_status rc = leat_segment_make(folder, t->bytes > d->segment_bytes ? t->bytes : d->segment_bytes, &s, err);
     pthread_mutex_lock(&d->mu);
     d->making--;
     if (rc != LEAT_OK)
         return rc;
-    bool found = find_room(d, op, place); /* another thread was faster: one new segment is enough */
+    bool found = find_room(d, t, place); /* another thread was faster: one new segment is enough */
     if (found || !leat_disk_keep_segment(d, s)) {
         unlinkat(folder, s->file, 0);
         leat_segment_close(s);
         return found ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
     }
-    if (!find_room(d, op, place))
+    if (!find_room(d, t, place))
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
     return LEAT_OK;
 }
 
 /* Hold mu. `there`: it is stored already. */
-static leat_status begin_write(struct leat_disk *d, const struct leat_disk_op *op, struct leat_disk_place *place,
-                               bool *there, struct leat_error *err)
+static leat_status begin_write(struct leat_disk *d, const struct task *t, struct leat_disk_place *place, bool *there,
+                               struct leat_error *err)
 {
-    uint64_t footprint = leat_segment_footprint(op->bytes);
-    *there = leat_disk_index_find(&d->index, op->name).segment != NULL;
+    uint64_t footprint = leat_segment_footprint(t->bytes);
+    *there = leat_disk_index_find(&d->index, t->name).segment != NULL;
     if (*there)
         return LEAT_OK;
-    if (op->bytes == 0 || op->bytes > LEAT_SEGMENT_BYTES_MAX)
+    if (t->bytes == 0 || t->bytes > LEAT_SEGMENT_BYTES_MAX)
         return leat_fail(err, LEAT_INVALID, "a chunk of %llu bytes cannot be stored in the disk cache",
-                         (unsigned long long)op->bytes);
+                         (unsigned long long)t->bytes);
     if (d->used + d->foreign + footprint > d->limit) {
         d->stats.refused++;
         return leat_fail(err, LEAT_NO_SPACE, "the disk cache is full: %llu bytes of %llu are taken",
                          (unsigned long long)(d->used + d->foreign), (unsigned long long)d->limit);
     }
     d->used += footprint;
-    leat_status rc = find_room(d, op, place) ? LEAT_OK : make_room(d, op, place, err);
+    leat_status rc = find_room(d, t, place) ? LEAT_OK : make_room(d, t, place, err);
     if (rc != LEAT_OK)
         d->used -= footprint;
     return rc;
 }
 
 /* LEAT_CANCELLED: the operation was taken away. */
-static leat_status copy_in(struct leat_disk_worker *w, struct leat_disk_op *op, struct leat_segment *s,
+static leat_status copy_in(struct leat_disk_worker *w, const struct task *t, struct leat_segment *s,
                            struct leat_segment_slot *e, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
     for (uint64_t at = 0; at < e->bytes && rc == LEAT_OK; at += LEAT_DISK_CALL) {
         size_t n = e->bytes - at < LEAT_DISK_CALL ? (size_t)(e->bytes - at) : LEAT_DISK_CALL;
         size_t whole = (n + BLOCK - 1) / BLOCK * BLOCK;
-        if (!hold(w, op))
+        if (!hold(w, t))
             return LEAT_CANCELLED;
-        memcpy(w->piece, (const uint8_t *)op->data + at, n);
+        memcpy(w->piece, (const uint8_t *)t->data + at, n);
         let_go(w);
         e->hash =
             leat_segment_hash(at ? e->hash : e->bytes, w->piece, n); /* of what is written, not of what may change */
@@ -272,13 +300,13 @@ static void undo_write(struct leat_disk *d, struct leat_disk_place place, leat_s
         s->spoilt = true;
 }
 
-static leat_status end_write(struct leat_disk_worker *w, const struct leat_disk_op *op, struct leat_disk_place place,
+static leat_status end_write(struct leat_disk_worker *w, const struct task *t, struct leat_disk_place place,
                              const struct leat_segment_slot *e, leat_status rc, struct leat_error *err)
 {
     struct leat_disk *d = w->disk;
     struct leat_segment *s = place.segment;
     bool twice = leat_disk_index_find(&d->index, e->name).segment != NULL; /* two wrote the same */
-    if (rc == LEAT_OK && w->op != op)
+    if (rc == LEAT_OK && w->op != t->op)
         rc = LEAT_CANCELLED;
     if (rc == LEAT_OK && s->gone)
         rc = leat_fail(err, LEAT_NOT_FOUND, "the segment '%s' has been removed", s->file);
@@ -298,23 +326,23 @@ static leat_status end_write(struct leat_disk_worker *w, const struct leat_disk_
     return rc;
 }
 
-static leat_status run_write(struct leat_disk_worker *w, struct leat_disk_op *op, struct leat_error *err)
+static leat_status run_write(struct leat_disk_worker *w, const struct task *t, struct leat_error *err)
 {
     struct leat_disk *d = w->disk;
     struct leat_disk_place place = {0};
     struct leat_segment_slot entry = {0};
     bool there;
     pthread_mutex_lock(&d->mu);
-    leat_status rc = begin_write(d, op, &place, &there, err);
+    leat_status rc = begin_write(d, t, &place, &there, err);
     bool ours_full = rc == LEAT_NO_SPACE && !err->os_error;
     if (rc == LEAT_OK && !there) {
         entry = place.segment->slots[place.slot];
         pthread_mutex_unlock(&d->mu);
-        rc = copy_in(w, op, place.segment, &entry, err);
+        rc = copy_in(w, t, place.segment, &entry, err);
         if (rc == LEAT_OK)
             rc = leat_segment_publish(place.segment, place.slot, &entry, err);
         pthread_mutex_lock(&d->mu);
-        rc = end_write(w, op, place, &entry, rc, err);
+        rc = end_write(w, t, place, &entry, rc, err);
     } else if (rc == LEAT_NO_SPACE && !ours_full) {
         note_full(d, err);
     }
@@ -322,7 +350,7 @@ static leat_status run_write(struct leat_disk_worker *w, struct leat_disk_op *op
         note_error(d, &d->writing, err, rc == LEAT_DENIED);
     pthread_mutex_unlock(&d->mu);
     if (rc == LEAT_NO_SPACE && !ours_full)
-        tell_budget(d);
+        leat_disk_tell_budget(d);
     return rc;
 }
 
@@ -371,10 +399,13 @@ static void perform(struct leat_disk_worker *w, struct leat_disk_op *op)
 {
     struct leat_disk *d = w->disk;
     struct leat_error err = {0};
+    struct task t = {.op = op, .data = op->data, .bytes = op->bytes};
+    bool reads = op->kind == LEAT_DISK_READ;
+    memcpy(t.name, op->name, sizeof t.name);
     w->op = op;
     w->deadline_ns = leat_after(d->patience_ns);
     pthread_mutex_unlock(&d->mu);
-    leat_status rc = op->kind == LEAT_DISK_READ ? run_read(w, op, &err) : run_write(w, op, &err);
+    leat_status rc = reads ? run_read(w, &t, &err) : run_write(w, &t, &err);
     pthread_mutex_lock(&d->mu);
     if (w->op != op) { /* taken away: answered, and perhaps freed */
         d->stuck--;
@@ -383,9 +414,11 @@ static void perform(struct leat_disk_worker *w, struct leat_disk_op *op)
     w->op = NULL;
     if (rc != LEAT_OK)
         op->err = err;
+    d->calling++; /* though the disk may be closing: each operation is answered once */
     pthread_mutex_unlock(&d->mu);
     op->done(op);
     pthread_mutex_lock(&d->mu);
+    leat_disk_called(d);
 }
 
 void *leat_disk_work(void *arg)
@@ -415,10 +448,7 @@ void *leat_disk_work(void *arg)
         }
     }
     w->exited = true;
-    bool last = d->left_alone && --d->left_alone == 0;
-    pthread_cond_signal(&d->exits);
-    pthread_mutex_unlock(&d->mu);
-    if (last)
-        leat_disk_free(d);
+    pthread_cond_broadcast(&d->exits);
+    leat_disk_let_go(d);
     return NULL;
 }

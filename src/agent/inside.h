@@ -36,12 +36,13 @@ struct leat_loading {
     struct leat_task task;      /* what is being done for the opening, on another thread */
     bool closing;
     bool dead;          /* an error was reported */
+    bool computed;      /* the opening's thread is done with the constants below; the loop reads none of them before */
     uint32_t working;   /* tasks on other threads */
     uint32_t preparing; /* batches */
     struct leat_error opening_err;
     struct leat_request request; /* while it is being opened */
 
-    /* Constant once the order is open. */
+    /* Constant once they are computed. */
     uint32_t global_batch;
     uint32_t batch;       /* of this rank */
     uint32_t rank, world; /* world 0: a look */

@@ -155,7 +155,7 @@ static void begin_sharing(struct leat_loading *l)
 
 static void stop_sharing(struct leat_loading *l)
 {
-    for (uint32_t i = 0; i < l->streams_n; i++)
+    for (uint32_t i = 0; l->computed && i < l->streams_n; i++)
         leat_share_quit(l->streams[i].share);
 }
 
@@ -406,6 +406,7 @@ static void take_computed(struct leat_task *task)
     struct leat_loading *l = of_task(task);
     struct leat_error err = l->opening_err;
     l->working--;
+    l->computed = true;
     if (l->closing) {
         free_if_idle(l);
         return;

@@ -2,7 +2,6 @@
  * itself when they mend. */
 #include <errno.h>
 #include <stdatomic.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 

@@ -53,7 +53,9 @@ struct leat_loading {
     bool draws_apart; /* random operations are drawn from draw_seed, and not from the streams' */
     uint64_t draw_seed;
     uint32_t slots;
-    uint64_t needed;          /* bytes of chunks for one batch */
+    uint64_t needed;          /* bytes of chunks for one batch … */
+    uint64_t together;        /* … and for one global batch */
+    uint64_t group;           /* the same for all ranks of a job, and for none else; 0: there is one rank */
     uint64_t live;            /* bytes of the chunks that are being read at any time, about */
     uint64_t epoch, position; /* where it begins */
     struct leat_loading_stream *streams;

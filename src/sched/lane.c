@@ -81,34 +81,145 @@ static void pin_one(struct leat_sched_batch *b, struct leat_sched_chunk *c)
     b->pins++;
 }
 
+/* Promises */
+
+static uint64_t limit_of(const struct leat_sched_lane *l)
+{
+    return l->promise.least + l->promise.more;
+}
+
+static void lend(struct leat_sched_lane *l, uint64_t more)
+{
+    struct leat_sched_stats *stats = &l->sched->stats;
+    stats->promised += more - l->promise.more;
+    stats->lent += more - l->promise.more;
+    l->promise.more = more;
+}
+
+static void take_back_all(struct leat_sched *s)
+{
+    for (struct leat_sched_set *set = s->sets; set; set = set->next) {
+        for (struct leat_sched_lane *l = set->lanes; l; l = l->next)
+            lend(l, 0);
+    }
+}
+
+/* As much as the largest of its batches pins at a time. */
+static void take_back_unused(struct leat_sched_lane *l)
+{
+    uint64_t most = l->promise.least;
+    for (const struct leat_sched_batch *b = l->first; b; b = b->next)
+        most = b->group_bytes > most ? b->group_bytes : most;
+    if (most < limit_of(l))
+        lend(l, most - l->promise.least);
+}
+
+static bool is_sibling(const struct leat_sched_lane *l, uint64_t group)
+{
+    return group && l->promise.group == group && !l->ended;
+}
+
+/* The share of a lane among n of a group. A chunk is fetched as a whole. */
+static uint64_t share(const struct leat_sched_lane_opts *o, uint64_t needed, uint32_t n)
+{
+    uint64_t each = o->group ? o->together / n : needed;
+    each = each < needed ? each : needed;
+    return each > o->set->largest ? each : o->set->largest;
+}
+
+static uint32_t count_siblings(const struct leat_sched_lane_opts *o)
+{
+    uint32_t n = 0;
+    for (const struct leat_sched_lane *l = o->set->lanes; l; l = l->next)
+        n += is_sibling(l, o->group);
+    return n;
+}
+
+uint64_t leat_sched_promised_with(const struct leat_sched *s, const struct leat_sched_lane_opts *o)
+{
+    uint32_t n = 1 + count_siblings(o);
+    uint64_t sum = s->stats.promised - s->stats.lent + share(o, o->needed, n);
+    for (const struct leat_sched_lane *l = o->set->lanes; l; l = l->next) {
+        if (is_sibling(l, o->group))
+            sum += share(o, l->promise.needed, n) - l->promise.least;
+    }
+    return sum;
+}
+
+/* The lane is not listed yet. What its siblings have beyond their new shares is lent to them, as long as it can be. */
+static void make_promise(struct leat_sched_lane *l, const struct leat_sched_lane_opts *o)
+{
+    struct leat_sched *s = l->sched;
+    uint32_t n = 1 + count_siblings(o);
+    for (struct leat_sched_lane *other = o->set->lanes; other; other = other->next) {
+        if (!is_sibling(other, o->group))
+            continue;
+        uint64_t before = limit_of(other);
+        uint64_t least = share(o, other->promise.needed, n);
+        s->stats.promised += least - other->promise.least;
+        other->promise.least = least;
+        lend(other, before > least ? before - least : 0);
+    }
+    l->promise = (struct leat_sched_promise){.needed = o->needed, .group = o->group, .least = share(o, o->needed, n)};
+    s->stats.promised += l->promise.least;
+    if (s->stats.promised > s->opts.ram)
+        take_back_all(s);
+}
+
+static void end_promise(struct leat_sched_lane *l)
+{
+    lend(l, 0);
+    l->sched->stats.promised -= l->promise.least;
+    l->promise.least = 0;
+}
+
 /* Planning */
 
-/* When there is room for more than was promised at the opening, that is promised too; no other lane's promise is broken
- * for it. */
-static void promise(struct leat_sched_batch *b)
+/* When there is room for more than was promised at the opening, it is lent; no other lane's promise is broken for it.
+ */
+static void borrow(struct leat_sched_batch *b)
 {
     struct leat_sched_lane *l = b->lane;
     struct leat_sched *s = l->sched;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < b->chunks_n; i++)
         bytes += b->held[i]->bytes;
-    if (bytes <= l->needed || s->stats.promised - l->needed + bytes > s->opts.ram)
-        return;
-    s->stats.promised += bytes - l->needed;
-    l->needed = bytes;
+    if (bytes > limit_of(l) && s->stats.promised - limit_of(l) + bytes <= s->opts.ram)
+        lend(l, bytes - l->promise.least);
 }
 
 /* The next group of its chunks: all the rest, if that is within the promise. One chunk always is. */
 static void next_group(struct leat_sched_batch *b)
 {
-    uint64_t bytes = 0;
     b->group = b->group_end;
+    b->group_bytes = 0;
     while (b->group_end < b->chunks_n) {
-        bytes += b->held[b->group_end]->bytes;
-        if (bytes > b->lane->needed && b->group_end > b->group)
+        uint64_t bytes = b->held[b->group_end]->bytes;
+        if (b->group_bytes + bytes > limit_of(b->lane) && b->group_end > b->group)
             break;
+        b->group_bytes += bytes;
         b->group_end++;
     }
+}
+
+static void say_groups(const struct leat_sched_batch *b)
+{
+    if (b->group_end < b->chunks_n)
+        leat_sched_say(b->lane->sched,
+                       "batch %" PRIu64 " comes in groups: its %u chunks are more than the promised %" PRIu64 " bytes",
+                       b->number, b->chunks_n, limit_of(b->lane));
+}
+
+/* A smaller group, when the lane has had to return what it had borrowed for this one. */
+static void regroup(struct leat_sched_batch *b)
+{
+    if (b->group_bytes <= limit_of(b->lane))
+        return;
+    unpin(b);
+    b->lane->sched->stats.split += b->group == 0 && b->group_end == b->chunks_n;
+    b->group_end = b->group;
+    next_group(b);
+    say_groups(b);
 }
 
 static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
@@ -118,6 +229,7 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
     b->held = calloc((size_t)b->chunks_n + 1, sizeof *b->held);
     b->state = LEAT_SCHED_PLANNED;
     b->group = b->group_end = b->pins = 0;
+    b->group_bytes = 0;
     b->has_slot = false;
     b->first_ns = b->here_ns = 0;
     if (l->last)
@@ -136,13 +248,10 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
         b->held[i] = c;
         want(l, b, b->chunks[i], c);
     }
-    promise(b);
+    borrow(b);
     next_group(b);
     l->sched->stats.split += b->group_end < b->chunks_n;
-    if (b->group_end < b->chunks_n)
-        leat_sched_say(l->sched,
-                       "batch %" PRIu64 " comes in groups: its %u chunks are more than the promised %" PRIu64 " bytes",
-                       b->number, b->chunks_n, l->needed);
+    say_groups(b);
     return true;
 }
 
@@ -194,23 +303,23 @@ static uint32_t ranges(const struct leat_sched_batch *b, const struct leat_sched
     return n ? n : 1;
 }
 
-/* Takes back the pins of some batch that is not first in its lane, the last planned first. */
-static bool someone_yields(struct leat_sched *s)
+static bool someone_yields(struct leat_sched *s, const struct leat_sched_batch *asking)
 {
     for (struct leat_sched_set *set = s->sets; set; set = set->next) {
         for (struct leat_sched_lane *l = set->lanes; l; l = l->next) {
-            if (leat_sched_lane_yield(l))
+            if (leat_sched_lane_yield(l, asking))
                 return true;
         }
     }
     return false;
 }
 
-bool leat_sched_lane_yield(struct leat_sched_lane *l)
+bool leat_sched_lane_yield(struct leat_sched_lane *l, const struct leat_sched_batch *asking)
 {
     struct leat_sched_batch *last = NULL;
-    for (struct leat_sched_batch *b = l->first ? l->first->next : NULL; b; b = b->next) {
-        if (b->pins && b->state < LEAT_SCHED_PREPARING)
+    for (struct leat_sched_batch *b = l->first; b; b = b->next) {
+        bool may = b != l->first || b->group_bytes > limit_of(l);
+        if (may && b != asking && b->pins && b->state < LEAT_SCHED_PREPARING)
             last = b;
     }
     if (!last)
@@ -239,7 +348,7 @@ static bool bring(struct leat_sched_batch *b, struct leat_sched_chunk *c, bool f
         }
         if (!first || s->again_ns > s->now_ns)
             return false;
-        if (!someone_yields(s)) {
+        if (!someone_yields(s, b)) {
             s->short_now = s->short_next = true;
             return false;
         }
@@ -371,6 +480,8 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
     struct leat_sched *s = b->lane->sched;
     if (first && !b->first_ns)
         b->first_ns = s->now_ns;
+    if (b->state == LEAT_SCHED_PLANNED)
+        regroup(b);
     if (b->state == LEAT_SCHED_PLANNED && pin(b, first)) {
         b->state = LEAT_SCHED_PINNED;
         b->lacks = true; /* until they have been looked at */
@@ -420,6 +531,7 @@ static void take_out_first(struct leat_sched_lane *l)
     l->planned--;
     unpin(b);
     unwant_all(b);
+    take_back_unused(l);
 }
 
 static bool publish(struct leat_sched_lane *l)
@@ -462,6 +574,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
     }
     if (b->group_end == b->chunks_n || l->ended) {
         b->state = LEAT_SCHED_DONE;
+        b->group_bytes = 0;
         return;
     }
     next_group(b);
@@ -482,13 +595,14 @@ static void list(struct leat_sched_lane *l)
 leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_lane_opts *o, uint64_t now_ns,
                                  struct leat_sched_lane **out, struct leat_error *err)
 {
-    uint64_t needed = o->needed > o->set->largest ? o->needed : o->set->largest; /* a chunk is fetched as a whole */
-    if (s->stats.promised + needed > s->opts.ram) {
+    uint64_t others = s->stats.promised - s->stats.lent;
+    uint64_t all = leat_sched_promised_with(s, o);
+    if (all > s->opts.ram) {
         leat_sched_say(s, "refuse a lane: %" PRIu64 " bytes needed, %" PRIu64 " of %" PRIu64 " promised to others",
-                       needed, s->stats.promised, s->opts.ram);
+                       all - others, others, s->opts.ram);
         return leat_fail(err, LEAT_LIMIT,
-                         "one batch needs %" PRIu64 " bytes, other loaders need %" PRIu64 " of %" PRIu64, needed,
-                         s->stats.promised, s->opts.ram);
+                         "one batch needs %" PRIu64 " bytes, other loaders need %" PRIu64 " of %" PRIu64, all - others,
+                         others, s->opts.ram);
     }
     struct leat_sched_lane *l = calloc(1, sizeof *l);
     if (!l)
@@ -496,7 +610,6 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
     l->sched = s;
     l->set = o->set;
-    l->needed = needed;
     l->slots = o->slots < LEAT_SCHED_SLOTS_MAX ? o->slots : LEAT_SCHED_SLOTS_MAX;
     l->streams = calloc(o->view.streams_n, sizeof *l->streams);
     if (!l->streams) {
@@ -507,7 +620,7 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->stage_first = l->view.stage;
     l->user = o->user;
     l->patient = o->patient;
-    s->stats.promised += l->needed;
+    make_promise(l, o);
     if (leat_sched_lane_window(l) > s->opts.ram)
         leat_sched_say(s,
                        "the order's window takes about %" PRIu64 " bytes of %" PRIu64
@@ -559,8 +672,7 @@ void leat_sched_lane_end(struct leat_sched_lane *l)
     if (l->ended)
         return;
     l->ended = true;
-    l->sched->stats.promised -= l->needed;
-    l->needed = 0;
+    end_promise(l);
     leat_sched_say(l->sched, "a lane ends after %" PRIu64 " batches: what it alone needed may go", l->published);
     for (struct leat_sched_batch *b = l->first; b; b = b->next) {
         if (b->state == LEAT_SCHED_PREPARING)

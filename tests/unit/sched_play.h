@@ -122,6 +122,7 @@ struct play_lane_opts {
     struct play_set *set;
     uint32_t slots;
     uint64_t needed;
+    uint64_t group, together; /* 0: alone */
     uint64_t plans;
     uint64_t step_ns;
     bool patient;

@@ -213,9 +213,11 @@ static void disk_free(struct leat_disk *d)
     leat_disk_index_free(&d->index);
     if (d->folder >= 0)
         close(d->folder);
+    pthread_cond_destroy(&d->removed);
     pthread_cond_destroy(&d->exits);
     pthread_cond_destroy(&d->watch);
     pthread_cond_destroy(&d->work);
+    pthread_mutex_destroy(&d->reserving);
     pthread_mutex_destroy(&d->mu);
     free(d);
 }
@@ -245,9 +247,11 @@ static struct leat_disk *new_disk(const struct leat_disk_opts *opts)
     d->writes.last = &d->writes.first;
     d->answers.last = &d->answers.first;
     pthread_mutex_init(&d->mu, NULL);
+    pthread_mutex_init(&d->reserving, NULL);
     leat_cond_init(&d->work);
     leat_cond_init(&d->watch);
     leat_cond_init(&d->exits);
+    leat_cond_init(&d->removed);
     return d;
 }
 
@@ -335,6 +339,7 @@ void leat_disk_close(struct leat_disk *d)
     cancel_queue(d, &d->reads);
     cancel_queue(d, &d->writes);
     pthread_cond_broadcast(&d->work);
+    pthread_cond_broadcast(&d->removed);
     uint64_t deadline =
         leat_after(d->patience_ns + d->patience_ns / 2); /* the watcher takes away what is late before */
     while (running(d) && leat_cond_wait(&d->exits, &d->mu, deadline))

@@ -204,6 +204,41 @@ static leat_status run_read(struct leat_disk_worker *w, const struct task *t, st
     return rc == LEAT_OK ? rc : err->status;
 }
 
+/* --- removing --- */
+
+/* Hold mu, which is let go meanwhile. Takes one removed chunk off the disk; false when there is none. */
+static bool remove_one(struct leat_disk *d)
+{
+    struct leat_segment *s = NULL;
+    for (size_t i = 0; i < d->segments_n && !s; i++)
+        s = d->segments[i]->dead_first ? d->segments[i] : NULL;
+    if (!s)
+        return false;
+    uint32_t slot = s->dead_first - 1;
+    struct leat_segment_slot entry = s->slots[slot];
+    s->dead_first = (uint32_t)entry.hash;
+    s->users++;
+    pthread_mutex_unlock(&d->mu);
+    /* The entry first: a crash in between leaves nothing that would be believed. A hole that cannot be made is space
+     * that is only reused. An entry that cannot be taken out keeps its place. */
+    leat_status rc = leat_segment_retract(s, slot, NULL);
+    bool punched = leat_segment_punch(s, &entry);
+    pthread_mutex_lock(&d->mu);
+    d->no_punch = !punched;
+    if (rc == LEAT_OK) {
+        leat_segment_give_back(s, slot);
+    } else {
+        s->taken_bytes -= leat_segment_footprint(entry.bytes); /* nobody waits for this room any more */
+        s->spoilt = true;
+    }
+    pthread_mutex_unlock(&d->mu);
+    leat_disk_reserve(d, s);
+    pthread_mutex_lock(&d->mu);
+    pthread_cond_broadcast(&d->removed);
+    leat_disk_leave(d, s);
+    return true;
+}
+
 /* --- writing --- */
 
 /* Hold mu. Space for the chunk in a segment of ours that has room. */
@@ -244,6 +279,51 @@ static leat_status make_room(struct leat_disk *d, const struct task *t, struct l
     return LEAT_OK;
 }
 
+/* Hold mu. What our own segments take: more than `used` while removed chunks are on the disk still. */
+static uint64_t taken(const struct leat_disk *d)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < d->segments_n; i++)
+        bytes += d->segments[i]->ours ? d->segments[i]->taken_bytes : 0;
+    return bytes;
+}
+
+static leat_status fail_full(struct leat_disk *d, struct leat_error *err)
+{
+    d->stats.refused++;
+    return leat_fail(err, LEAT_NO_SPACE, "the disk cache is full: %llu bytes of %llu are taken",
+                     (unsigned long long)(d->used + d->foreign), (unsigned long long)d->limit);
+}
+
+/* Hold mu, which is released meanwhile. Agents share a budget without a lock: each first publishes its reservation,
+ * then adds up those of all others. Of two agents that do so at the same time, at least one sees the other, so together
+ * they never take too much; at worst both give up. Room of chunks that are being removed is waited for. */
+static leat_status claim_room(struct leat_disk *d, struct leat_disk_place place, struct leat_error *err)
+{
+    struct leat_segment *s = place.segment;
+    uint64_t until = leat_after(d->patience_ns);
+    uint64_t foreign;
+    pthread_mutex_unlock(&d->mu);
+    leat_disk_reserve(d, s);
+    bool known = leat_disk_foreign(d, &foreign);
+    pthread_mutex_lock(&d->mu);
+    if (known)
+        d->foreign = foreign;
+    while (known && taken(d) + foreign > d->limit && d->used + foreign <= d->limit && !d->stop) {
+        if (!remove_one(d) && !leat_cond_wait(&d->removed, &d->mu, until))
+            break;
+    }
+    if (known && taken(d) + foreign <= d->limit)
+        return LEAT_OK;
+    leat_status rc = fail_full(d, err);
+    leat_segment_give_back(s, place.slot);
+    pthread_mutex_unlock(&d->mu);
+    leat_disk_reserve(d, s);
+    pthread_mutex_lock(&d->mu);
+    leat_disk_leave(d, s);
+    return rc;
+}
+
 /* Hold mu. `there`: it is stored already. */
 static leat_status begin_write(struct leat_disk *d, const struct task *t, struct leat_disk_place *place, bool *there,
                                struct leat_error *err)
@@ -255,13 +335,12 @@ static leat_status begin_write(struct leat_disk *d, const struct task *t, struct
     if (t->bytes == 0 || t->bytes > LEAT_SEGMENT_BYTES_MAX)
         return leat_fail(err, LEAT_INVALID, "a chunk of %llu bytes cannot be stored in the disk cache",
                          (unsigned long long)t->bytes);
-    if (d->used + d->foreign + footprint > d->limit) {
-        d->stats.refused++;
-        return leat_fail(err, LEAT_NO_SPACE, "the disk cache is full: %llu bytes of %llu are taken",
-                         (unsigned long long)(d->used + d->foreign), (unsigned long long)d->limit);
-    }
+    if (d->used + d->foreign + footprint > d->limit)
+        return fail_full(d, err);
     d->used += footprint;
     leat_status rc = find_room(d, t, place) ? LEAT_OK : make_room(d, t, place, err);
+    if (rc == LEAT_OK)
+        rc = claim_room(d, *place, err);
     if (rc != LEAT_OK)
         d->used -= footprint;
     return rc;
@@ -352,35 +431,6 @@ static leat_status run_write(struct leat_disk_worker *w, const struct task *t, s
     if (rc == LEAT_NO_SPACE && !ours_full)
         leat_disk_tell_budget(d);
     return rc;
-}
-
-/* --- removing --- */
-
-/* Hold mu, which is let go meanwhile. Takes one removed chunk off the disk; false when there is none. */
-static bool remove_one(struct leat_disk *d)
-{
-    struct leat_segment *s = NULL;
-    for (size_t i = 0; i < d->segments_n && !s; i++)
-        s = d->segments[i]->dead_first ? d->segments[i] : NULL;
-    if (!s)
-        return false;
-    uint32_t slot = s->dead_first - 1;
-    struct leat_segment_slot entry = s->slots[slot];
-    s->dead_first = (uint32_t)entry.hash;
-    s->users++;
-    pthread_mutex_unlock(&d->mu);
-    /* The entry first: a crash in between leaves nothing that would be believed. A hole that cannot be made is space
-     * that is only reused. An entry that cannot be taken out keeps its place. */
-    leat_status rc = leat_segment_retract(s, slot, NULL);
-    bool punched = leat_segment_punch(s, &entry);
-    pthread_mutex_lock(&d->mu);
-    d->no_punch = !punched;
-    if (rc == LEAT_OK)
-        leat_segment_give_back(s, slot);
-    else
-        s->spoilt = true;
-    leat_disk_leave(d, s);
-    return true;
 }
 
 /* --- the worker --- */

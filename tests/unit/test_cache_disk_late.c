@@ -216,3 +216,44 @@ TEST_WITH(begin, end, nothing_is_told_after_the_closing)
     leat_disk_close(other);
     assert_int_equal(late, 0);
 }
+
+#define AGENTS 3u
+#define EACH   6u
+#define PIECE  150000u
+
+static bool all_begun_or_refused(void *user)
+{
+    (void)user;
+    return fail_io_hanging(FAIL_IO_WRITE) + done >= AGENTS * EACH;
+}
+
+/* Nothing of it is on the disk yet, and no agent looks at the folder meanwhile. */
+TEST_WITH(begin, end, what_one_agent_is_about_to_store_counts_for_all)
+{
+    static uint8_t data[PIECE];
+    static uint32_t all = AGENTS * EACH;
+    struct leat_disk *agents[AGENTS];
+    struct leat_disk_op ops[AGENTS * EACH];
+    struct leat_disk_opts opts = {
+        .dir = folder, .budget = 7 * leat_disk_footprint(PIECE), .look_ns = 3600 * LEAT_S, .patience_ns = 60 * LEAT_S};
+    struct leat_error err;
+    uint32_t stored = 0;
+    for (uint32_t i = 0; i < AGENTS; i++)
+        assert_ok(leat_disk_open(&opts, &agents[i], &err), err);
+    fail_io(FAIL_IO_WRITE, 0, 0, 4096); /* chunks; reservations and entries pass */
+    fail_io_hang(FAIL_IO_WRITE, true);
+    for (uint32_t i = 0; i < AGENTS * EACH; i++)
+        submit_write(agents[i % AGENTS], &ops[i], (uint8_t)i, data, sizeof data);
+    assert_true(disk_wait(all_begun_or_refused, NULL));
+    fail_io_reset();
+    assert_true(disk_wait(is_done, &all));
+    for (uint32_t i = 0; i < AGENTS * EACH; i++) {
+        stored += ops[i].err.status == LEAT_OK;
+        assert_true(ops[i].err.status == LEAT_OK || ops[i].err.status == LEAT_NO_SPACE);
+    }
+    assert_true(stored <= 7);
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        assert_true(disk_count(agents[i]) <= stored);
+        leat_disk_close(agents[i]);
+    }
+}

@@ -82,7 +82,7 @@ struct leat_disk {
     bool no_punch; /* space of removed chunks cannot be given back, only reused */
     bool stop;
     uint64_t stop_by_ns; /* when stopping: removals go on until then */
-    unsigned holders;    /* the workers that have not exited, and whoever closes: the last to let go frees */
+    unsigned holders;    /* workers that have not exited, and the owner until it has closed: the last to let go frees */
     unsigned calling;    /* callbacks under way on workers: the closing waits for their end */
     bool watcher_stop;   /* the closing waits no longer for workers: all operations are taken away, nothing is told */
     int folder;

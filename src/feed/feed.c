@@ -328,10 +328,7 @@ static void settle(struct leat_task *task)
     bool from_disk = k->from_disk;
     s->stats.failed += !from_disk && !closing;
     end_coming(k);
-    if (from_disk || closing)
-        free_stock(k);
-    else
-        free_memory(k); /* its error is asked for */
+    from_disk || closing ? free_stock(k) : free_memory(k); /* who waits for one that failed asks for its error */
     if (from_disk)
         o->lost(o->user, c, &err);
     else
@@ -586,21 +583,16 @@ bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const st
         c->user = k = calloc(1, sizeof *k);
     if (!k)
         return false;
-    k->of = c;
-    k->feed = s->feed;
-    k->number = how->number;
-    k->from_disk = how->from_disk;
-    k->ranges = how->ranges;
-    k->urgent = how->urgent;
-    k->arrivals = 0;
-    k->recipes = 0;
-    k->by_peer = k->hurried = k->let_go = false;
-    k->doubt = 0;
-    k->doubted = NULL;
-    k->peer.store = NULL;
+    *k = (struct stock){.of = c,
+                        .feed = s->feed,
+                        .number = how->number,
+                        .from_disk = how->from_disk,
+                        .ranges = how->ranges,
+                        .urgent = how->urgent,
+                        .err = k->err,
+                        .sent_ns = leat_now_ns()};
     if (peer && !how->from_disk)
         k->peer = *peer;
-    k->sent_ns = leat_now_ns();
     k->memory = leat_cache_memory_get(c->bytes, &s->feed->spare);
     if (k->memory.data) {
         begin_coming(k, s);
@@ -609,10 +601,7 @@ bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const st
         k->peer.store = NULL;
         end_coming(k);
     }
-    if (has_failed)
-        free_memory(k);
-    else
-        free_stock(k);
+    has_failed ? free_memory(k) : free_stock(k);
     return false;
 }
 
@@ -687,10 +676,9 @@ void leat_feed_trim(struct leat_feed *f)
 
 void leat_feed_gone(struct leat_feed *f, struct leat_sched_chunk *c)
 {
-    struct stock *k = stock_of(c);
     (void)f;
-    if (k)
-        free_stock(k);
+    if (stock_of(c))
+        free_stock(stock_of(c));
 }
 
 leat_status leat_feed_open(const struct leat_feed_opts *opts, struct leat_feed **out, struct leat_error *err)

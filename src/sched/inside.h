@@ -137,6 +137,16 @@ void leat_sched_disk_gone(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_drop(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_unahead(struct leat_sched_chunk *c);
 
+/* promise.c */
+uint64_t leat_sched_promise_limit(const struct leat_sched_lane *lane); /* bytes that a group of chunks may have */
+/* At the opening, before the lane is listed. Its siblings borrow what they had beyond their new shares; when all
+ * promises exceed the budget then, all loans are taken back. */
+void leat_sched_promise_make(struct leat_sched_lane *lane, const struct leat_sched_lane_opts *opts);
+void leat_sched_promise_end(struct leat_sched_lane *lane);
+void leat_sched_promise_borrow(struct leat_sched_lane *lane,
+                               uint64_t bytes);               /* the limit becomes that, if it is free */
+void leat_sched_promise_shrink(struct leat_sched_lane *lane); /* returns what no group of its batches uses */
+
 /* lane.c */
 void leat_sched_lane_step(struct leat_sched_lane *lane);
 /* Gives up the pins of one batch: of the last planned that is not the first, else of the first if it has more than its

@@ -81,112 +81,7 @@ static void pin_one(struct leat_sched_batch *b, struct leat_sched_chunk *c)
     b->pins++;
 }
 
-/* Promises */
-
-static uint64_t limit_of(const struct leat_sched_lane *l)
-{
-    return l->promise.least + l->promise.more;
-}
-
-static void lend(struct leat_sched_lane *l, uint64_t more)
-{
-    struct leat_sched_stats *stats = &l->sched->stats;
-    stats->promised += more - l->promise.more;
-    stats->lent += more - l->promise.more;
-    l->promise.more = more;
-}
-
-static void take_back_all(struct leat_sched *s)
-{
-    for (struct leat_sched_set *set = s->sets; set; set = set->next) {
-        for (struct leat_sched_lane *l = set->lanes; l; l = l->next)
-            lend(l, 0);
-    }
-}
-
-/* As much as the largest of its batches pins at a time. */
-static void take_back_unused(struct leat_sched_lane *l)
-{
-    uint64_t most = l->promise.least;
-    for (const struct leat_sched_batch *b = l->first; b; b = b->next)
-        most = b->group_bytes > most ? b->group_bytes : most;
-    if (most < limit_of(l))
-        lend(l, most - l->promise.least);
-}
-
-static bool is_sibling(const struct leat_sched_lane *l, uint64_t group)
-{
-    return group && l->promise.group == group && !l->ended;
-}
-
-/* The share of a lane among n of a group. A chunk is fetched as a whole. */
-static uint64_t share(const struct leat_sched_lane_opts *o, uint64_t needed, uint32_t n)
-{
-    uint64_t each = o->group ? o->together / n : needed;
-    each = each < needed ? each : needed;
-    return each > o->set->largest ? each : o->set->largest;
-}
-
-static uint32_t count_siblings(const struct leat_sched_lane_opts *o)
-{
-    uint32_t n = 0;
-    for (const struct leat_sched_lane *l = o->set->lanes; l; l = l->next)
-        n += is_sibling(l, o->group);
-    return n;
-}
-
-uint64_t leat_sched_promised_with(const struct leat_sched *s, const struct leat_sched_lane_opts *o)
-{
-    uint32_t n = 1 + count_siblings(o);
-    uint64_t sum = s->stats.promised - s->stats.lent + share(o, o->needed, n);
-    for (const struct leat_sched_lane *l = o->set->lanes; l; l = l->next) {
-        if (is_sibling(l, o->group))
-            sum += share(o, l->promise.needed, n) - l->promise.least;
-    }
-    return sum;
-}
-
-/* The lane is not listed yet. What its siblings have beyond their new shares is lent to them, as long as it can be. */
-static void make_promise(struct leat_sched_lane *l, const struct leat_sched_lane_opts *o)
-{
-    struct leat_sched *s = l->sched;
-    uint32_t n = 1 + count_siblings(o);
-    for (struct leat_sched_lane *other = o->set->lanes; other; other = other->next) {
-        if (!is_sibling(other, o->group))
-            continue;
-        uint64_t before = limit_of(other);
-        uint64_t least = share(o, other->promise.needed, n);
-        s->stats.promised += least - other->promise.least;
-        other->promise.least = least;
-        lend(other, before > least ? before - least : 0);
-    }
-    l->promise = (struct leat_sched_promise){.needed = o->needed, .group = o->group, .least = share(o, o->needed, n)};
-    s->stats.promised += l->promise.least;
-    if (s->stats.promised > s->opts.ram)
-        take_back_all(s);
-}
-
-static void end_promise(struct leat_sched_lane *l)
-{
-    lend(l, 0);
-    l->sched->stats.promised -= l->promise.least;
-    l->promise.least = 0;
-}
-
 /* Planning */
-
-/* When there is room for more than was promised at the opening, it is lent; no other lane's promise is broken for it.
- */
-static void borrow(struct leat_sched_batch *b)
-{
-    struct leat_sched_lane *l = b->lane;
-    struct leat_sched *s = l->sched;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < b->chunks_n; i++)
-        bytes += b->held[i]->bytes;
-    if (bytes > limit_of(l) && s->stats.promised - limit_of(l) + bytes <= s->opts.ram)
-        lend(l, bytes - l->promise.least);
-}
 
 /* The next group of its chunks: all the rest, if that is within the promise. One chunk always is. */
 static void next_group(struct leat_sched_batch *b)
@@ -195,7 +90,7 @@ static void next_group(struct leat_sched_batch *b)
     b->group_bytes = 0;
     while (b->group_end < b->chunks_n) {
         uint64_t bytes = b->held[b->group_end]->bytes;
-        if (b->group_bytes + bytes > limit_of(b->lane) && b->group_end > b->group)
+        if (b->group_bytes + bytes > leat_sched_promise_limit(b->lane) && b->group_end > b->group)
             break;
         b->group_bytes += bytes;
         b->group_end++;
@@ -207,13 +102,13 @@ static void say_groups(const struct leat_sched_batch *b)
     if (b->group_end < b->chunks_n)
         leat_sched_say(b->lane->sched,
                        "batch %" PRIu64 " comes in groups: its %u chunks are more than the promised %" PRIu64 " bytes",
-                       b->number, b->chunks_n, limit_of(b->lane));
+                       b->number, b->chunks_n, leat_sched_promise_limit(b->lane));
 }
 
 /* A smaller group, when the lane has had to return what it had borrowed for this one. */
 static void regroup(struct leat_sched_batch *b)
 {
-    if (b->group_bytes <= limit_of(b->lane))
+    if (b->group_bytes <= leat_sched_promise_limit(b->lane))
         return;
     unpin(b);
     b->lane->sched->stats.split += b->group == 0 && b->group_end == b->chunks_n;
@@ -241,14 +136,16 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
     b->number = l->numbers++;
     if (!b->held)
         return false;
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < b->chunks_n; i++) {
         struct leat_sched_chunk *c = leat_sched_touch(l->set, b->chunks[i]);
         if (!c)
             return false;
         b->held[i] = c;
+        bytes += c->bytes;
         want(l, b, b->chunks[i], c);
     }
-    borrow(b);
+    leat_sched_promise_borrow(l, bytes);
     next_group(b);
     l->sched->stats.split += b->group_end < b->chunks_n;
     say_groups(b);
@@ -318,7 +215,7 @@ bool leat_sched_lane_yield(struct leat_sched_lane *l, const struct leat_sched_ba
 {
     struct leat_sched_batch *last = NULL;
     for (struct leat_sched_batch *b = l->first; b; b = b->next) {
-        bool may = b != l->first || b->group_bytes > limit_of(l);
+        bool may = b != l->first || b->group_bytes > leat_sched_promise_limit(l);
         if (may && b != asking && b->pins && b->state < LEAT_SCHED_PREPARING)
             last = b;
     }
@@ -531,7 +428,7 @@ static void take_out_first(struct leat_sched_lane *l)
     l->planned--;
     unpin(b);
     unwant_all(b);
-    take_back_unused(l);
+    leat_sched_promise_shrink(l);
 }
 
 static bool publish(struct leat_sched_lane *l)
@@ -620,7 +517,7 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->stage_first = l->view.stage;
     l->user = o->user;
     l->patient = o->patient;
-    make_promise(l, o);
+    leat_sched_promise_make(l, o);
     if (leat_sched_lane_window(l) > s->opts.ram)
         leat_sched_say(s,
                        "the order's window takes about %" PRIu64 " bytes of %" PRIu64
@@ -672,7 +569,7 @@ void leat_sched_lane_end(struct leat_sched_lane *l)
     if (l->ended)
         return;
     l->ended = true;
-    end_promise(l);
+    leat_sched_promise_end(l);
     leat_sched_say(l->sched, "a lane ends after %" PRIu64 " batches: what it alone needed may go", l->published);
     for (struct leat_sched_batch *b = l->first; b; b = b->next) {
         if (b->state == LEAT_SCHED_PREPARING)

@@ -535,11 +535,6 @@ void play_lane_close(struct play_lane *l)
         free_lane(l);
 }
 
-bool play_lane_done(const struct play_lane *l)
-{
-    return l->ended || l->published == l->plans;
-}
-
 /* Turns */
 
 void play_step(struct play *p)

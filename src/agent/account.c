@@ -16,7 +16,7 @@ static void of_loader(const struct leat_loading *l, struct leat_account *a)
     a->batches_split = l->stats.split;
     a->samples_decoded = l->stats.decoded;
     a->samples_shared = l->stats.taken;
-    for (uint32_t i = 0; i < l->streams_n; i++)
+    for (uint32_t i = 0; l->computed && i < l->streams_n; i++)
         a->share_left += leat_share_left(l->streams[i].share);
     a->prep_cpu_ns = l->stats.prep_cpu_ns;
     a->ring_bytes = l->ring.bytes;
@@ -148,7 +148,7 @@ void leat_loading_account(const struct leat_loading *l, struct leat_account *out
 const char *leat_loading_shares(const struct leat_loading *l)
 {
     const char *what = "nothing";
-    for (uint32_t i = 0; i < l->streams_n; i++) {
+    for (uint32_t i = 0; l->computed && i < l->streams_n; i++) {
         if (l->streams[i].share)
             what = l->streams[i].by_picture ? "pictures" : "samples";
     }

@@ -346,7 +346,7 @@ static leat_status describe(struct leat_loading *l, struct leat_error *err)
 
 /* Memory */
 
-/* About as many chunks of a stream as one batch of this rank touches; more where chunks differ much in their number of
+/* About as many chunks of a stream as one global batch touches; more where chunks differ much in their number of
  * samples. */
 static uint64_t chunks_needed(const struct leat_loading *l, const struct leat_loading_stream *s)
 {
@@ -355,7 +355,7 @@ static uint64_t chunks_needed(const struct leat_loading *l, const struct leat_lo
     uint64_t spread = (s->spec.shuffle ? s->spec.window : 1) + l->global_batch / each + 2;
     uint64_t most = s->spec.chunks;
     most = spread < most ? spread : most;
-    return l->batch < most ? l->batch : most;
+    return l->global_batch < most ? l->global_batch : most;
 }
 
 static int larger_first(const void *a, const void *b)
@@ -366,7 +366,7 @@ static int larger_first(const void *a, const void *b)
 }
 
 /* Bytes of the largest chunks: this many chunks, whichever, fit into that. A batch has no more chunks than samples, of
- * all streams together. */
+ * all streams together. Ranks of one machine need the window's chunks once, not once each. */
 static leat_status count_bytes(struct leat_loading *l, struct leat_error *err)
 {
     uint64_t most = 0;
@@ -387,8 +387,10 @@ static leat_status count_bytes(struct leat_loading *l, struct leat_error *err)
         kept += chunks_needed(l, s);
     }
     qsort(sizes, (size_t)kept, sizeof *sizes, larger_first);
-    for (uint64_t i = 0; i < kept && i < l->batch; i++)
-        l->needed += sizes[i];
+    for (uint64_t i = 0; i < kept && i < l->global_batch; i++) {
+        l->needed += i < l->batch ? sizes[i] : 0;
+        l->together += sizes[i];
+    }
     free(sizes);
     return LEAT_OK;
 }
@@ -512,6 +514,29 @@ static leat_status open_cursor(struct leat_loading *l, struct leat_error *err)
 
 /* Sharing */
 
+/* What ranks of one job have in common, wherever each of them stands; never 0. */
+static leat_status find_group(struct leat_loading *l, struct leat_error *err)
+{
+    char mixture[33] = "";
+    struct leat_buf b;
+    leat_buf_init(&b, 1 << 20);
+    if (l->mixture)
+        digest_mixture(l, mixture);
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        const struct leat_order_spec *spec = &l->streams[i].spec;
+        leat_buf_add(&b, spec->dataset, sizeof spec->dataset);
+        leat_buf_printf(&b, "%s\n%llu %d %u\n", spec->view, (unsigned long long)spec->seed, spec->shuffle,
+                        spec->window);
+    }
+    leat_buf_printf(&b, "%s %llu %u %u %d\n", mixture, (unsigned long long)l->epoch_units, l->world, l->global_batch,
+                    l->last);
+    leat_status rc = leat_buf_check(&b, "what ranks have in common", err);
+    if (rc == LEAT_OK)
+        l->group = leat_xxh3(b.data, b.len) | 1;
+    leat_buf_free(&b);
+    return rc;
+}
+
 /* Everything that makes the bytes of what a stream's loaders share, and when they come. */
 static leat_status identify(const struct leat_loading *l, struct leat_loading_stream *s, struct leat_error *err)
 {
@@ -585,5 +610,7 @@ leat_status leat_loading_compute(struct leat_loading *l, struct leat_error *err)
         rc = open_cursor(l, err);
     if (rc == LEAT_OK && l->world)
         rc = plan_sharing(l, err);
+    if (rc == LEAT_OK && l->world > 1)
+        rc = find_group(l, err);
     return rc == LEAT_OK ? describe(l, err) : rc;
 }

@@ -36,12 +36,13 @@ struct leat_loading {
     struct leat_task task;      /* what is being done for the opening, on another thread */
     bool closing;
     bool dead;          /* an error was reported */
+    bool computed;      /* the opening's thread is done with the constants below; the loop reads none of them before */
     uint32_t working;   /* tasks on other threads */
     uint32_t preparing; /* batches */
     struct leat_error opening_err;
     struct leat_request request; /* while it is being opened */
 
-    /* Constant once the order is open. */
+    /* Constant once they are computed. */
     uint32_t global_batch;
     uint32_t batch;       /* of this rank */
     uint32_t rank, world; /* world 0: a look */
@@ -52,7 +53,9 @@ struct leat_loading {
     bool draws_apart; /* random operations are drawn from draw_seed, and not from the streams' */
     uint64_t draw_seed;
     uint32_t slots;
-    uint64_t needed;          /* bytes of chunks for one batch */
+    uint64_t needed;          /* bytes of chunks for one batch … */
+    uint64_t together;        /* … and for one global batch */
+    uint64_t group;           /* the same for all ranks of a job, and for none else; 0: there is one rank */
     uint64_t live;            /* bytes of the chunks that are being read at any time, about */
     uint64_t epoch, position; /* where it begins */
     struct leat_loading_stream *streams;

@@ -155,7 +155,7 @@ static void begin_sharing(struct leat_loading *l)
 
 static void stop_sharing(struct leat_loading *l)
 {
-    for (uint32_t i = 0; i < l->streams_n; i++)
+    for (uint32_t i = 0; l->computed && i < l->streams_n; i++)
         leat_share_quit(l->streams[i].share);
 }
 
@@ -301,21 +301,24 @@ static void make_ring(struct leat_task *task)
 
 /* A budget too small for a usual batch is refused now, with the smallest that works. An unusual one comes in groups of
  * chunks that have room. */
-static leat_status check_budget(const struct leat_loading *l, struct leat_error *err)
+static leat_status check_budget(const struct leat_loading *l, const struct leat_sched_lane_opts *lane,
+                                struct leat_error *err)
 {
     char has[LEAT_FORMAT_SIZE];
     char more[LEAT_FORMAT_SIZE];
     char taken[LEAT_FORMAT_SIZE];
     struct leat_sched_stats s;
     leat_sched_stats(l->opts.agent->sched, &s);
-    if (s.promised + l->needed <= s.ram)
+    uint64_t all = leat_sched_promised_with(l->opts.agent->sched, lane);
+    if (all <= s.ram)
         return LEAT_OK;
+    uint64_t others = s.promised - s.lent;
     return leat_fail(
         err, LEAT_LIMIT,
         "a budget of ram=%s is too small: this loader needs %s for one batch (window %u) and other loaders "
         "of this agent need %s; ask for at least ram=\"%llumib\"",
-        leat_format_size(s.ram, has), leat_format_size(l->needed, more), l->streams[0].spec.window,
-        leat_format_size(s.promised, taken), (unsigned long long)((s.promised + l->needed + (1 << 20) - 1) >> 20));
+        leat_format_size(s.ram, has), leat_format_size(all - others, more), l->streams[0].spec.window,
+        leat_format_size(others, taken), (unsigned long long)((all + (1 << 20) - 1) >> 20));
 }
 
 /* What this cache can do for this dataset: for the log, and for the user where it cannot do its work. */
@@ -366,10 +369,12 @@ static leat_status begin(struct leat_loading *l, struct leat_error *err)
     struct leat_agent *agent = l->opts.agent;
     struct leat_sched_lane_opts opts = {.set = l->opts.blend ? l->opts.blend->set : l->opts.supply->set,
                                         .needed = l->needed,
+                                        .group = l->group,
+                                        .together = l->together,
                                         .slots = l->slots,
                                         .patient = l->patient,
                                         .user = l};
-    leat_status rc = check_budget(l, err);
+    leat_status rc = check_budget(l, &opts, err);
     if (rc != LEAT_OK || !l->world)
         return rc;
     l->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -406,6 +411,7 @@ static void take_computed(struct leat_task *task)
     struct leat_loading *l = of_task(task);
     struct leat_error err = l->opening_err;
     l->working--;
+    l->computed = true;
     if (l->closing) {
         free_if_idle(l);
         return;

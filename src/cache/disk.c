@@ -147,11 +147,13 @@ static void time_out_queue(struct leat_disk *d, struct leat_disk_queue *q, uint6
         time_out(d, leat_disk_pop(q));
 }
 
+/* Before the watcher ends, it takes all operations away: when the kernel returns a worker after the closing, its caller
+ * may have freed the memory. */
 static void take_away(struct leat_disk *d, uint64_t now)
 {
     for (unsigned i = 0; i < LEAT_DISK_WORKERS; i++) {
         struct leat_disk_worker *w = &d->workers[i];
-        if (!w->op || w->touching || w->deadline_ns > now)
+        if (!w->op || w->touching || (w->deadline_ns > now && !d->watcher_stop))
             continue;
         time_out(d, w->op);
         w->op = NULL;
@@ -159,6 +161,15 @@ static void take_away(struct leat_disk *d, uint64_t now)
     }
     time_out_queue(d, &d->reads, now);
     time_out_queue(d, &d->writes, now);
+}
+
+/* Hold mu. */
+static bool any_op(const struct leat_disk *d)
+{
+    bool any = false;
+    for (unsigned i = 0; i < LEAT_DISK_WORKERS; i++)
+        any = any || d->workers[i].op;
+    return any;
 }
 
 static void *watch(void *arg)
@@ -182,7 +193,7 @@ static void *watch(void *arg)
             pthread_mutex_lock(&d->mu);
             continue;
         }
-        if (d->watcher_stop)
+        if (d->watcher_stop && !any_op(d)) /* a copy from or to its memory ends within microseconds */
             break;
         leat_cond_wait(&d->watch, &d->mu, now + tick);
     }
@@ -192,7 +203,7 @@ static void *watch(void *arg)
 
 /* --- opening and closing --- */
 
-void leat_disk_free(struct leat_disk *d)
+static void disk_free(struct leat_disk *d)
 {
     for (size_t i = 0; i < d->segments_n; i++)
         leat_segment_close(d->segments[i]);
@@ -202,11 +213,21 @@ void leat_disk_free(struct leat_disk *d)
     leat_disk_index_free(&d->index);
     if (d->folder >= 0)
         close(d->folder);
+    pthread_cond_destroy(&d->removed);
     pthread_cond_destroy(&d->exits);
     pthread_cond_destroy(&d->watch);
     pthread_cond_destroy(&d->work);
+    pthread_mutex_destroy(&d->reserving);
     pthread_mutex_destroy(&d->mu);
     free(d);
+}
+
+void leat_disk_let_go(struct leat_disk *d)
+{
+    bool last = --d->holders == 0;
+    pthread_mutex_unlock(&d->mu);
+    if (last)
+        disk_free(d);
 }
 
 static struct leat_disk *new_disk(const struct leat_disk_opts *opts)
@@ -221,13 +242,16 @@ static struct leat_disk *new_disk(const struct leat_disk_opts *opts)
     d->found = opts->found;
     d->user = opts->user;
     d->folder = -1;
+    d->holders = 1;
     d->reads.last = &d->reads.first;
     d->writes.last = &d->writes.first;
     d->answers.last = &d->answers.first;
     pthread_mutex_init(&d->mu, NULL);
+    pthread_mutex_init(&d->reserving, NULL);
     leat_cond_init(&d->work);
     leat_cond_init(&d->watch);
     leat_cond_init(&d->exits);
+    leat_cond_init(&d->removed);
     return d;
 }
 
@@ -244,6 +268,7 @@ static leat_status start_threads(struct leat_disk *d, struct leat_error *err)
         w->piece = piece;
         rc = leat_thread_start(&w->thread, "leat-disk", leat_disk_work, w, err);
         w->started = rc == LEAT_OK;
+        d->holders += w->started; /* a worker lets go after `stop`, so not yet */
     }
     if (rc == LEAT_OK)
         rc = leat_thread_start(&d->watcher, "leat-disk-watch", watch, d, err);
@@ -314,34 +339,30 @@ void leat_disk_close(struct leat_disk *d)
     cancel_queue(d, &d->reads);
     cancel_queue(d, &d->writes);
     pthread_cond_broadcast(&d->work);
+    pthread_cond_broadcast(&d->removed);
     uint64_t deadline =
         leat_after(d->patience_ns + d->patience_ns / 2); /* the watcher takes away what is late before */
     while (running(d) && leat_cond_wait(&d->exits, &d->mu, deadline))
         continue;
-    bool exited[LEAT_DISK_WORKERS];
-    for (unsigned i = 0; i < LEAT_DISK_WORKERS; i++)
-        exited[i] = d->workers[i].exited;
-    unsigned left = running(d);
-    d->left_alone = left;
     d->watcher_stop = true;
     pthread_cond_signal(&d->watch);
-    pthread_t threads[LEAT_DISK_WORKERS];
+    bool exited[LEAT_DISK_WORKERS];
     for (unsigned i = 0; i < LEAT_DISK_WORKERS; i++) {
-        threads[i] = d->workers[i].thread;
+        exited[i] = d->workers[i].exited;
         if (d->workers[i].started && !exited[i])
-            pthread_detach(threads[i]);
+            pthread_detach(d->workers[i].thread);
     }
-    bool watching = d->watching;
-    pthread_t watcher = d->watcher;
     pthread_mutex_unlock(&d->mu);
     for (unsigned i = 0; i < LEAT_DISK_WORKERS; i++) {
         if (exited[i])
-            pthread_join(threads[i], NULL);
+            pthread_join(d->workers[i].thread, NULL);
     }
-    if (watching)
-        pthread_join(watcher, NULL);
-    if (left == 0)
-        leat_disk_free(d);
+    if (d->watching)
+        pthread_join(d->watcher, NULL);
+    pthread_mutex_lock(&d->mu);
+    while (d->calling)
+        leat_cond_wait(&d->exits, &d->mu, LEAT_NEVER); /* callbacks do not block */
+    leat_disk_let_go(d);
 }
 
 /* --- the interface --- */

@@ -45,8 +45,9 @@ struct leat_disk_opts {
  * cannot work, LEAT_DENIED and others when the folder cannot be used. A folder that can only be read is read. */
 leat_status leat_disk_open(const struct leat_disk_opts *opts, struct leat_disk **out, struct leat_error *err);
 
-/* Waits for what is under way, not longer than the patience; what has not begun is given back with LEAT_CANCELLED. A
- * thread that the kernel does not give back is left to itself. NULL is allowed. */
+/* Operations that have not begun end with LEAT_CANCELLED. Waits for the others, at most one and a half times the
+ * patience; then they end with LEAT_TIMEOUT. No callback is called after the return, though threads that hang in the
+ * kernel may outlive it. NULL is allowed. */
 void leat_disk_close(struct leat_disk *d);
 
 /* What the chunks here (those that leat_disk_each() shows, and those written since) may take, by leat_disk_footprint().

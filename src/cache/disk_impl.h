@@ -52,11 +52,13 @@ struct leat_disk {
     struct leat_disk_worker workers[LEAT_DISK_WORKERS];
     pthread_t watcher;
     bool watching;
+    pthread_mutex_t reserving; /* held over a call to the disk and while mu is taken; never while mu is held */
 
     pthread_mutex_t mu; /* guards all below */
     pthread_cond_t work;
     pthread_cond_t watch;
     pthread_cond_t exits;
+    pthread_cond_t removed; /* a chunk has left the disk */
     struct leat_disk_queue reads;
     struct leat_disk_queue writes;
     struct leat_disk_queue answers; /* finished without a worker; the watcher calls done() */
@@ -66,7 +68,7 @@ struct leat_disk {
     struct leat_disk_index index;
     uint64_t used;          /* footprint of our chunks, and of those being written */
     uint64_t shared;        /* footprint of others' chunks that are in the index */
-    uint64_t foreign;       /* bytes that segments of others take of the disk, at the last look */
+    uint64_t foreign;       /* bytes that segments of others take of the disk, at the last look or write */
     uint64_t limit;         /* what all segments together may take, at the last look */
     uint64_t reported;      /* the budget as the caller knows it */
     uint64_t full_until_ns; /* the disk said that it is full: the limit does not grow before */
@@ -80,8 +82,9 @@ struct leat_disk {
     bool no_punch; /* space of removed chunks cannot be given back, only reused */
     bool stop;
     uint64_t stop_by_ns; /* when stopping: removals go on until then */
-    unsigned left_alone; /* workers that outlive the closing; the last of them frees */
-    bool watcher_stop;
+    unsigned holders;    /* workers that have not exited, and the owner until it has closed: the last to let go frees */
+    unsigned calling;    /* callbacks under way on workers: the closing waits for their end */
+    bool watcher_stop;   /* the closing waits no longer for workers: all operations are taken away, nothing is told */
     int folder;
     dev_t device; /* of the folder */
     ino_t inode;
@@ -97,14 +100,21 @@ bool leat_disk_keep_segment(struct leat_disk *d, struct leat_segment *s); /* fal
 void leat_disk_drop_segment(struct leat_disk *d, struct leat_segment *s); /* with its chunks; not its file */
 void leat_disk_leave(struct leat_disk *d, struct leat_segment *s);        /* one user less */
 uint64_t leat_disk_report(struct leat_disk *d, bool *changed);
-void leat_disk_free(struct leat_disk *d);
+void leat_disk_let_go(struct leat_disk *d); /* unlocks mu; frees the disk when nobody else holds it */
 
 /* disk_work.c */
 void *leat_disk_work(void *arg);                            /* a worker */
+void leat_disk_tell_budget(struct leat_disk *d);            /* mu not held; calls shrunk() when it has changed */
+bool leat_disk_calls(struct leat_disk *d);                  /* hold mu: whether a callback may begin now … */
+void leat_disk_called(struct leat_disk *d);                 /* … and it has ended */
 void leat_disk_bury(struct leat_segment *s, uint32_t slot); /* hold mu: a dead slot nobody reads waits for removal */
 
 /* disk_look.c */
 leat_status leat_disk_scan(struct leat_disk *d, struct leat_error *err); /* at the opening */
 void leat_disk_look(struct leat_disk *d);                                /* now and then, on a worker, mu not held */
+/* Bytes that segments of others take now; mu not held. False: that cannot be found out. */
+bool leat_disk_foreign(struct leat_disk *d, uint64_t *bytes);
+/* Tells the other agents what a segment of ours takes now; mu not held. */
+void leat_disk_reserve(struct leat_disk *d, const struct leat_segment *s);
 
 #endif

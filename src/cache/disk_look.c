@@ -34,12 +34,6 @@ static void index_chunks(struct leat_disk *d, struct leat_segment *s)
     }
 }
 
-static uint64_t allocated(int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
-}
-
 /* Opens a segment and reads its table. Damaged ones are removed, others' files left alone: *out is NULL then. */
 static leat_status load(struct leat_disk *d, int folder, const char *file, struct leat_segment **out,
                         struct leat_error *err)
@@ -150,8 +144,10 @@ leat_status leat_disk_scan(struct leat_disk *d, struct leat_error *err)
             continue;
         }
         chunks += s->live;
-        if (!s->ours)
-            d->foreign += allocated(s->fd);
+        if (s->ours)
+            leat_segment_reserve(s, s->taken_bytes); /* its last owner may have reserved more */
+        else
+            d->foreign += leat_segment_reserved(s->fd);
     }
     closedir(dir);
     if (rc == LEAT_OK && !leat_disk_index_reserve(&d->index, chunks)) /* once: growing means moving all */
@@ -214,6 +210,59 @@ static struct leat_segment *by_file(const struct leat_disk *d, const char *file)
     return NULL;
 }
 
+void leat_disk_reserve(struct leat_disk *d, const struct leat_segment *s)
+{
+    pthread_mutex_lock(&d->reserving);
+    pthread_mutex_lock(&d->mu);
+    uint64_t bytes = s->taken_bytes;
+    pthread_mutex_unlock(&d->mu);
+    leat_segment_reserve(s, bytes);
+    pthread_mutex_unlock(&d->reserving);
+}
+
+/* What a file takes, unless it is a segment of ours. False: that is not known now. */
+static bool foreign_file(struct leat_disk *d, const char *file, uint64_t *bytes)
+{
+    pthread_mutex_lock(&d->mu);
+    struct leat_segment *known = by_file(d, file);
+    bool ours = known && known->ours;
+    if (known && !ours)
+        known->users++;
+    pthread_mutex_unlock(&d->mu);
+    *bytes = 0;
+    if (ours)
+        return true;
+    int fd = known ? known->fd : openat(d->folder, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno != EMFILE && errno != ENFILE && errno != ENOMEM; /* else it is gone, or nobody's segment */
+    *bytes = leat_segment_reserved(fd);
+    if (!known) {
+        close(fd);
+        return true;
+    }
+    pthread_mutex_lock(&d->mu);
+    leat_disk_leave(d, known);
+    pthread_mutex_unlock(&d->mu);
+    return true;
+}
+
+bool leat_disk_foreign(struct leat_disk *d, uint64_t *bytes)
+{
+    DIR *dir = NULL;
+    struct dirent *entry;
+    uint64_t sum = 0;
+    bool known = open_list(d->folder, &dir, NULL) == LEAT_OK;
+    while (known && (entry = readdir(dir))) {
+        uint64_t n = 0;
+        known = !leat_segment_is_name(entry->d_name) || foreign_file(d, entry->d_name, &n);
+        sum += n;
+    }
+    if (dir)
+        closedir(dir);
+    *bytes = sum;
+    return known;
+}
+
 /* A segment that is not ours, known or new: has it changed, has its owner ended? */
 static void look_at_file(struct leat_disk *d, const char *file)
 {
@@ -230,9 +279,22 @@ static void look_at_file(struct leat_disk *d, const char *file)
         leat_segment_close(fresh);
     else
         news = absorb(d, fresh, old, &n);
+    struct leat_segment *inherited = by_file(d, file);
+    if (inherited && inherited != old && inherited->ours) {
+        inherited->users++;
+        pthread_mutex_unlock(&d->mu);
+        leat_disk_reserve(d, inherited); /* its last owner may have reserved more */
+        pthread_mutex_lock(&d->mu);
+        leat_disk_leave(d, inherited);
+    }
+    if (n && leat_disk_calls(d)) {
+        pthread_mutex_unlock(&d->mu);
+        for (size_t i = 0; i < n; i++)
+            d->found(d->user, news[i].name, news[i].bytes);
+        pthread_mutex_lock(&d->mu);
+        leat_disk_called(d);
+    }
     pthread_mutex_unlock(&d->mu);
-    for (size_t i = 0; i < n; i++)
-        d->found(d->user, news[i].name, news[i].bytes);
     free(news);
 }
 
@@ -282,7 +344,10 @@ static void look_at_segments(struct leat_disk *d, uint64_t *ours, uint64_t *othe
     for (size_t i = 0; (s = next_segment(d, &i));) {
         struct stat st = {0};
         bool lost = fstat(s->fd, &st) == 0 && st.st_nlink == 0;
-        *(s->ours ? ours : others) += (uint64_t)st.st_blocks * 512;
+        if (s->ours)
+            *ours += (uint64_t)st.st_blocks * 512;
+        else if (!lost)
+            *others += leat_segment_reserved(s->fd);
         pthread_mutex_lock(&d->mu);
         bool empty = s->ours && s->extents.taken == 0 && s->users == 1;
         if (lost) {
@@ -379,11 +444,8 @@ void leat_disk_look(struct leat_disk *d)
     }
     look_at_files(d);
     look_at_segments(d, &ours, &others);
-    bool changed;
     pthread_mutex_lock(&d->mu);
     look_at_space(d, &space, ours, others);
-    uint64_t budget = leat_disk_report(d, &changed);
     pthread_mutex_unlock(&d->mu);
-    if (changed && d->shrunk)
-        d->shrunk(d->user, budget);
+    leat_disk_tell_budget(d);
 }

@@ -21,11 +21,20 @@ void leat_disk_bury(struct leat_segment *s, uint32_t slot)
 
 /* --- between the worker and the watcher --- */
 
+/* A worker's copy of an operation. The caller may free the original as soon as the watcher has taken it away, which can
+ * happen whenever mu is not held. So `op` is only compared with, and `data` is used between hold() and let_go(). */
+struct task {
+    const struct leat_disk_op *op;
+    uint8_t name[32];
+    void *data;
+    uint64_t bytes;
+};
+
 /* From here until let_go() the operation cannot be taken away. False when it has been. */
-static bool hold(struct leat_disk_worker *w, const struct leat_disk_op *op)
+static bool hold(struct leat_disk_worker *w, const struct task *t)
 {
     pthread_mutex_lock(&w->disk->mu);
-    bool ours = w->op == op;
+    bool ours = w->op == t->op;
     w->touching = ours;
     w->deadline_ns = leat_after(w->disk->patience_ns);
     pthread_mutex_unlock(&w->disk->mu);
@@ -36,7 +45,23 @@ static void let_go(struct leat_disk_worker *w)
 {
     pthread_mutex_lock(&w->disk->mu);
     w->touching = false;
+    if (w->disk->watcher_stop)
+        pthread_cond_signal(&w->disk->watch); /* it waits to take the operation away */
     pthread_mutex_unlock(&w->disk->mu);
+}
+
+bool leat_disk_calls(struct leat_disk *d)
+{
+    if (d->watcher_stop)
+        return false;
+    d->calling++;
+    return true;
+}
+
+void leat_disk_called(struct leat_disk *d)
+{
+    if (--d->calling == 0)
+        pthread_cond_broadcast(&d->exits);
 }
 
 /* --- errors; hold mu --- */
@@ -62,14 +87,18 @@ static void note_full(struct leat_disk *d, const struct leat_error *err)
     leat_disk_say(d, err, "the cache keeps what it has and stores nothing new");
 }
 
-static void tell_budget(struct leat_disk *d)
+void leat_disk_tell_budget(struct leat_disk *d)
 {
     bool changed;
     pthread_mutex_lock(&d->mu);
     uint64_t budget = leat_disk_report(d, &changed);
-    pthread_mutex_unlock(&d->mu);
-    if (changed && d->shrunk)
+    if (changed && d->shrunk && leat_disk_calls(d)) {
+        pthread_mutex_unlock(&d->mu);
         d->shrunk(d->user, budget);
+        pthread_mutex_lock(&d->mu);
+        leat_disk_called(d);
+    }
+    pthread_mutex_unlock(&d->mu);
 }
 
 /* --- reading --- */
@@ -80,18 +109,17 @@ struct reading {
     bool counted;                   /* among the slot's readers */
 };
 
-static leat_status begin_read(struct leat_disk *d, const struct leat_disk_op *op, struct reading *r,
-                              struct leat_error *err)
+static leat_status begin_read(struct leat_disk *d, const struct task *t, struct reading *r, struct leat_error *err)
 {
-    r->place = leat_disk_index_find(&d->index, op->name);
+    r->place = leat_disk_index_find(&d->index, t->name);
     if (!r->place.segment) {
         d->stats.missing++;
         return leat_fail(err, LEAT_NOT_FOUND, "the chunk is not in the disk cache");
     }
     struct leat_segment_slot *e = &r->place.segment->slots[r->place.slot];
-    if (e->bytes != op->bytes)
+    if (e->bytes != t->bytes)
         return leat_fail(err, LEAT_INVALID, "the chunk in the disk cache has %llu bytes, but %llu were asked for",
-                         (unsigned long long)e->bytes, (unsigned long long)op->bytes);
+                         (unsigned long long)e->bytes, (unsigned long long)t->bytes);
     r->entry = *e;
     r->counted = r->place.segment->ours;
     e->readers += r->counted;
@@ -137,7 +165,7 @@ static void end_read(struct leat_disk *d, const struct reading *r, leat_status r
 }
 
 /* LEAT_CANCELLED: the operation was taken away. */
-static leat_status copy_out(struct leat_disk_worker *w, struct leat_disk_op *op, const struct reading *r,
+static leat_status copy_out(struct leat_disk_worker *w, const struct task *t, const struct reading *r,
                             struct leat_error *err)
 {
     const struct leat_segment *s = r->place.segment;
@@ -148,10 +176,10 @@ static leat_status copy_out(struct leat_disk_worker *w, struct leat_disk_op *op,
         size_t n = bytes - at < LEAT_DISK_CALL ? (size_t)(bytes - at) : LEAT_DISK_CALL;
         rc =
             leat_segment_read(s, (uint64_t)r->entry.block * BLOCK + at, w->piece, (n + BLOCK - 1) / BLOCK * BLOCK, err);
-        if (!hold(w, op))
+        if (!hold(w, t))
             return LEAT_CANCELLED;
         if (rc == LEAT_OK)
-            leat_copy_past_caches((uint8_t *)op->data + at, w->piece, n);
+            leat_copy_past_caches((uint8_t *)t->data + at, w->piece, n);
         let_go(w);
         hash = rc == LEAT_OK ? leat_segment_hash(hash, w->piece, n) : 0;
     }
@@ -160,170 +188,20 @@ static leat_status copy_out(struct leat_disk_worker *w, struct leat_disk_op *op,
     return rc;
 }
 
-static leat_status run_read(struct leat_disk_worker *w, struct leat_disk_op *op, struct leat_error *err)
+static leat_status run_read(struct leat_disk_worker *w, const struct task *t, struct leat_error *err)
 {
     struct leat_disk *d = w->disk;
     struct reading r;
     pthread_mutex_lock(&d->mu);
-    leat_status rc = begin_read(d, op, &r, err);
+    leat_status rc = begin_read(d, t, &r, err);
     pthread_mutex_unlock(&d->mu);
     if (rc != LEAT_OK)
         return rc;
-    rc = copy_out(w, op, &r, err);
+    rc = copy_out(w, t, &r, err);
     pthread_mutex_lock(&d->mu);
     end_read(d, &r, rc, err);
     pthread_mutex_unlock(&d->mu);
     return rc == LEAT_OK ? rc : err->status;
-}
-
-/* --- writing --- */
-
-/* Hold mu. Space for the chunk in a segment of ours that has room. */
-static bool find_room(struct leat_disk *d, const struct leat_disk_op *op, struct leat_disk_place *place)
-{
-    for (size_t i = 0; i < d->segments_n; i++) {
-        struct leat_segment *s = d->segments[i];
-        if (s->ours && !s->spoilt && leat_segment_take(s, op->name, op->bytes, &place->slot)) {
-            place->segment = s;
-            s->users++;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Hold mu, which is let go while the file is made. */
-static leat_status make_room(struct leat_disk *d, const struct leat_disk_op *op, struct leat_disk_place *place,
-                             struct leat_error *err)
-{
-    struct leat_segment *s = NULL;
-    int folder = d->folder;
-    d->making++;
-    pthread_mutex_unlock(&d->mu);
-    leat_status rc = leat_segment_make(folder, op->bytes > d->segment_bytes ? op->bytes : d->segment_bytes, &s, err);
-    pthread_mutex_lock(&d->mu);
-    d->making--;
-    if (rc != LEAT_OK)
-        return rc;
-    bool found = find_room(d, op, place); /* another thread was faster: one new segment is enough */
-    if (found || !leat_disk_keep_segment(d, s)) {
-        unlinkat(folder, s->file, 0);
-        leat_segment_close(s);
-        return found ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
-    }
-    if (!find_room(d, op, place))
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
-    return LEAT_OK;
-}
-
-/* Hold mu. `there`: it is stored already. */
-static leat_status begin_write(struct leat_disk *d, const struct leat_disk_op *op, struct leat_disk_place *place,
-                               bool *there, struct leat_error *err)
-{
-    uint64_t footprint = leat_segment_footprint(op->bytes);
-    *there = leat_disk_index_find(&d->index, op->name).segment != NULL;
-    if (*there)
-        return LEAT_OK;
-    if (op->bytes == 0 || op->bytes > LEAT_SEGMENT_BYTES_MAX)
-        return leat_fail(err, LEAT_INVALID, "a chunk of %llu bytes cannot be stored in the disk cache",
-                         (unsigned long long)op->bytes);
-    if (d->used + d->foreign + footprint > d->limit) {
-        d->stats.refused++;
-        return leat_fail(err, LEAT_NO_SPACE, "the disk cache is full: %llu bytes of %llu are taken",
-                         (unsigned long long)(d->used + d->foreign), (unsigned long long)d->limit);
-    }
-    d->used += footprint;
-    leat_status rc = find_room(d, op, place) ? LEAT_OK : make_room(d, op, place, err);
-    if (rc != LEAT_OK)
-        d->used -= footprint;
-    return rc;
-}
-
-/* LEAT_CANCELLED: the operation was taken away. */
-static leat_status copy_in(struct leat_disk_worker *w, struct leat_disk_op *op, struct leat_segment *s,
-                           struct leat_segment_slot *e, struct leat_error *err)
-{
-    leat_status rc = LEAT_OK;
-    for (uint64_t at = 0; at < e->bytes && rc == LEAT_OK; at += LEAT_DISK_CALL) {
-        size_t n = e->bytes - at < LEAT_DISK_CALL ? (size_t)(e->bytes - at) : LEAT_DISK_CALL;
-        size_t whole = (n + BLOCK - 1) / BLOCK * BLOCK;
-        if (!hold(w, op))
-            return LEAT_CANCELLED;
-        memcpy(w->piece, (const uint8_t *)op->data + at, n);
-        let_go(w);
-        e->hash =
-            leat_segment_hash(at ? e->hash : e->bytes, w->piece, n); /* of what is written, not of what may change */
-        memset(w->piece + n, 0, whole - n);
-        rc = leat_segment_write(s, (uint64_t)e->block * BLOCK + at, w->piece, whole, err);
-    }
-    return rc;
-}
-
-/* Hold mu. Gives up a chunk that was not, or not rightly, written. */
-static void undo_write(struct leat_disk *d, struct leat_disk_place place, leat_status rc, const struct leat_error *err)
-{
-    struct leat_segment *s = place.segment;
-    d->used -= leat_segment_footprint(s->slots[place.slot].bytes);
-    s->slots[place.slot].state = LEAT_SLOT_DEAD; /* off the disk with it, whatever has got there */
-    leat_disk_bury(s, place.slot);
-    if (rc == LEAT_NO_SPACE)
-        note_full(d, err);
-    else if (rc == LEAT_IO)
-        s->spoilt = true;
-}
-
-static leat_status end_write(struct leat_disk_worker *w, const struct leat_disk_op *op, struct leat_disk_place place,
-                             const struct leat_segment_slot *e, leat_status rc, struct leat_error *err)
-{
-    struct leat_disk *d = w->disk;
-    struct leat_segment *s = place.segment;
-    bool twice = leat_disk_index_find(&d->index, e->name).segment != NULL; /* two wrote the same */
-    if (rc == LEAT_OK && w->op != op)
-        rc = LEAT_CANCELLED;
-    if (rc == LEAT_OK && s->gone)
-        rc = leat_fail(err, LEAT_NOT_FOUND, "the segment '%s' has been removed", s->file);
-    if (rc == LEAT_OK && !twice && !leat_disk_index_reserve(&d->index, 1))
-        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
-    if (rc == LEAT_OK && !twice) {
-        s->slots[place.slot].hash = e->hash;
-        leat_segment_set_live(s, place.slot);
-        leat_disk_index_add(&d->index, place);
-        d->stats.writes++;
-        d->stats.written_bytes += e->bytes;
-        d->writing.failures = 0;
-    } else {
-        undo_write(d, place, rc, err);
-    }
-    leat_disk_leave(d, s);
-    return rc;
-}
-
-static leat_status run_write(struct leat_disk_worker *w, struct leat_disk_op *op, struct leat_error *err)
-{
-    struct leat_disk *d = w->disk;
-    struct leat_disk_place place = {0};
-    struct leat_segment_slot entry = {0};
-    bool there;
-    pthread_mutex_lock(&d->mu);
-    leat_status rc = begin_write(d, op, &place, &there, err);
-    bool ours_full = rc == LEAT_NO_SPACE && !err->os_error;
-    if (rc == LEAT_OK && !there) {
-        entry = place.segment->slots[place.slot];
-        pthread_mutex_unlock(&d->mu);
-        rc = copy_in(w, op, place.segment, &entry, err);
-        if (rc == LEAT_OK)
-            rc = leat_segment_publish(place.segment, place.slot, &entry, err);
-        pthread_mutex_lock(&d->mu);
-        rc = end_write(w, op, place, &entry, rc, err);
-    } else if (rc == LEAT_NO_SPACE && !ours_full) {
-        note_full(d, err);
-    }
-    if (rc != LEAT_OK && rc != LEAT_NO_SPACE && rc != LEAT_CANCELLED && rc != LEAT_INVALID && rc != LEAT_NO_MEMORY)
-        note_error(d, &d->writing, err, rc == LEAT_DENIED);
-    pthread_mutex_unlock(&d->mu);
-    if (rc == LEAT_NO_SPACE && !ours_full)
-        tell_budget(d);
-    return rc;
 }
 
 /* --- removing --- */
@@ -347,12 +225,212 @@ static bool remove_one(struct leat_disk *d)
     bool punched = leat_segment_punch(s, &entry);
     pthread_mutex_lock(&d->mu);
     d->no_punch = !punched;
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK) {
         leat_segment_give_back(s, slot);
-    else
+    } else {
+        s->taken_bytes -= leat_segment_footprint(entry.bytes); /* nobody waits for this room any more */
         s->spoilt = true;
+    }
+    pthread_mutex_unlock(&d->mu);
+    leat_disk_reserve(d, s);
+    pthread_mutex_lock(&d->mu);
+    pthread_cond_broadcast(&d->removed);
     leat_disk_leave(d, s);
     return true;
+}
+
+/* --- writing --- */
+
+/* Hold mu. Space for the chunk in a segment of ours that has room. */
+static bool find_room(struct leat_disk *d, const struct task *t, struct leat_disk_place *place)
+{
+    for (size_t i = 0; i < d->segments_n; i++) {
+        struct leat_segment *s = d->segments[i];
+        if (s->ours && !s->spoilt && leat_segment_take(s, t->name, t->bytes, &place->slot)) {
+            place->segment = s;
+            s->users++;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Hold mu, which is let go while the file is made. */
+static leat_status make_room(struct leat_disk *d, const struct task *t, struct leat_disk_place *place,
+                             struct leat_error *err)
+{
+    struct leat_segment *s = NULL;
+    int folder = d->folder;
+    d->making++;
+    pthread_mutex_unlock(&d->mu);
+    leat_status rc = leat_segment_make(folder, t->bytes > d->segment_bytes ? t->bytes : d->segment_bytes, &s, err);
+    pthread_mutex_lock(&d->mu);
+    d->making--;
+    if (rc != LEAT_OK)
+        return rc;
+    bool found = find_room(d, t, place); /* another thread was faster: one new segment is enough */
+    if (found || !leat_disk_keep_segment(d, s)) {
+        unlinkat(folder, s->file, 0);
+        leat_segment_close(s);
+        return found ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
+    }
+    if (!find_room(d, t, place))
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
+    return LEAT_OK;
+}
+
+/* Hold mu. What our own segments take: more than `used` while removed chunks are on the disk still. */
+static uint64_t taken(const struct leat_disk *d)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < d->segments_n; i++)
+        bytes += d->segments[i]->ours ? d->segments[i]->taken_bytes : 0;
+    return bytes;
+}
+
+static leat_status fail_full(struct leat_disk *d, struct leat_error *err)
+{
+    d->stats.refused++;
+    return leat_fail(err, LEAT_NO_SPACE, "the disk cache is full: %llu bytes of %llu are taken",
+                     (unsigned long long)(d->used + d->foreign), (unsigned long long)d->limit);
+}
+
+/* Hold mu, which is released meanwhile. Agents share a budget without a lock: each first publishes its reservation,
+ * then adds up those of all others. Of two agents that do so at the same time, at least one sees the other, so together
+ * they never take too much; at worst both give up. Room of chunks that are being removed is waited for. */
+static leat_status claim_room(struct leat_disk *d, struct leat_disk_place place, struct leat_error *err)
+{
+    struct leat_segment *s = place.segment;
+    uint64_t until = leat_after(d->patience_ns);
+    uint64_t foreign;
+    pthread_mutex_unlock(&d->mu);
+    leat_disk_reserve(d, s);
+    bool known = leat_disk_foreign(d, &foreign);
+    pthread_mutex_lock(&d->mu);
+    if (known)
+        d->foreign = foreign;
+    while (known && taken(d) + foreign > d->limit && d->used + foreign <= d->limit && !d->stop) {
+        if (!remove_one(d) && !leat_cond_wait(&d->removed, &d->mu, until))
+            break;
+    }
+    if (known && taken(d) + foreign <= d->limit)
+        return LEAT_OK;
+    leat_status rc = fail_full(d, err);
+    leat_segment_give_back(s, place.slot);
+    pthread_mutex_unlock(&d->mu);
+    leat_disk_reserve(d, s);
+    pthread_mutex_lock(&d->mu);
+    leat_disk_leave(d, s);
+    return rc;
+}
+
+/* Hold mu. `there`: it is stored already. */
+static leat_status begin_write(struct leat_disk *d, const struct task *t, struct leat_disk_place *place, bool *there,
+                               struct leat_error *err)
+{
+    uint64_t footprint = leat_segment_footprint(t->bytes);
+    *there = leat_disk_index_find(&d->index, t->name).segment != NULL;
+    if (*there)
+        return LEAT_OK;
+    if (t->bytes == 0 || t->bytes > LEAT_SEGMENT_BYTES_MAX)
+        return leat_fail(err, LEAT_INVALID, "a chunk of %llu bytes cannot be stored in the disk cache",
+                         (unsigned long long)t->bytes);
+    if (d->used + d->foreign + footprint > d->limit)
+        return fail_full(d, err);
+    d->used += footprint;
+    leat_status rc = find_room(d, t, place) ? LEAT_OK : make_room(d, t, place, err);
+    if (rc == LEAT_OK)
+        rc = claim_room(d, *place, err);
+    if (rc != LEAT_OK)
+        d->used -= footprint;
+    return rc;
+}
+
+/* LEAT_CANCELLED: the operation was taken away. */
+static leat_status copy_in(struct leat_disk_worker *w, const struct task *t, struct leat_segment *s,
+                           struct leat_segment_slot *e, struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (uint64_t at = 0; at < e->bytes && rc == LEAT_OK; at += LEAT_DISK_CALL) {
+        size_t n = e->bytes - at < LEAT_DISK_CALL ? (size_t)(e->bytes - at) : LEAT_DISK_CALL;
+        size_t whole = (n + BLOCK - 1) / BLOCK * BLOCK;
+        if (!hold(w, t))
+            return LEAT_CANCELLED;
+        memcpy(w->piece, (const uint8_t *)t->data + at, n);
+        let_go(w);
+        e->hash =
+            leat_segment_hash(at ? e->hash : e->bytes, w->piece, n); /* of what is written, not of what may change */
+        memset(w->piece + n, 0, whole - n);
+        rc = leat_segment_write(s, (uint64_t)e->block * BLOCK + at, w->piece, whole, err);
+    }
+    return rc;
+}
+
+/* Hold mu. Gives up a chunk that was not, or not rightly, written. */
+static void undo_write(struct leat_disk *d, struct leat_disk_place place, leat_status rc, const struct leat_error *err)
+{
+    struct leat_segment *s = place.segment;
+    d->used -= leat_segment_footprint(s->slots[place.slot].bytes);
+    s->slots[place.slot].state = LEAT_SLOT_DEAD; /* off the disk with it, whatever has got there */
+    leat_disk_bury(s, place.slot);
+    if (rc == LEAT_NO_SPACE)
+        note_full(d, err);
+    else if (rc == LEAT_IO)
+        s->spoilt = true;
+}
+
+static leat_status end_write(struct leat_disk_worker *w, const struct task *t, struct leat_disk_place place,
+                             const struct leat_segment_slot *e, leat_status rc, struct leat_error *err)
+{
+    struct leat_disk *d = w->disk;
+    struct leat_segment *s = place.segment;
+    bool twice = leat_disk_index_find(&d->index, e->name).segment != NULL; /* two wrote the same */
+    if (rc == LEAT_OK && w->op != t->op)
+        rc = LEAT_CANCELLED;
+    if (rc == LEAT_OK && s->gone)
+        rc = leat_fail(err, LEAT_NOT_FOUND, "the segment '%s' has been removed", s->file);
+    if (rc == LEAT_OK && !twice && !leat_disk_index_reserve(&d->index, 1))
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
+    if (rc == LEAT_OK && !twice) {
+        s->slots[place.slot].hash = e->hash;
+        leat_segment_set_live(s, place.slot);
+        leat_disk_index_add(&d->index, place);
+        d->stats.writes++;
+        d->stats.written_bytes += e->bytes;
+        d->writing.failures = 0;
+    } else {
+        undo_write(d, place, rc, err);
+    }
+    leat_disk_leave(d, s);
+    return rc;
+}
+
+static leat_status run_write(struct leat_disk_worker *w, const struct task *t, struct leat_error *err)
+{
+    struct leat_disk *d = w->disk;
+    struct leat_disk_place place = {0};
+    struct leat_segment_slot entry = {0};
+    bool there;
+    pthread_mutex_lock(&d->mu);
+    leat_status rc = begin_write(d, t, &place, &there, err);
+    bool ours_full = rc == LEAT_NO_SPACE && !err->os_error;
+    if (rc == LEAT_OK && !there) {
+        entry = place.segment->slots[place.slot];
+        pthread_mutex_unlock(&d->mu);
+        rc = copy_in(w, t, place.segment, &entry, err);
+        if (rc == LEAT_OK)
+            rc = leat_segment_publish(place.segment, place.slot, &entry, err);
+        pthread_mutex_lock(&d->mu);
+        rc = end_write(w, t, place, &entry, rc, err);
+    } else if (rc == LEAT_NO_SPACE && !ours_full) {
+        note_full(d, err);
+    }
+    if (rc != LEAT_OK && rc != LEAT_NO_SPACE && rc != LEAT_CANCELLED && rc != LEAT_INVALID && rc != LEAT_NO_MEMORY)
+        note_error(d, &d->writing, err, rc == LEAT_DENIED);
+    pthread_mutex_unlock(&d->mu);
+    if (rc == LEAT_NO_SPACE && !ours_full)
+        leat_disk_tell_budget(d);
+    return rc;
 }
 
 /* --- the worker --- */
@@ -371,10 +449,13 @@ static void perform(struct leat_disk_worker *w, struct leat_disk_op *op)
 {
     struct leat_disk *d = w->disk;
     struct leat_error err = {0};
+    struct task t = {.op = op, .data = op->data, .bytes = op->bytes};
+    bool reads = op->kind == LEAT_DISK_READ;
+    memcpy(t.name, op->name, sizeof t.name);
     w->op = op;
     w->deadline_ns = leat_after(d->patience_ns);
     pthread_mutex_unlock(&d->mu);
-    leat_status rc = op->kind == LEAT_DISK_READ ? run_read(w, op, &err) : run_write(w, op, &err);
+    leat_status rc = reads ? run_read(w, &t, &err) : run_write(w, &t, &err);
     pthread_mutex_lock(&d->mu);
     if (w->op != op) { /* taken away: answered, and perhaps freed */
         d->stuck--;
@@ -383,9 +464,11 @@ static void perform(struct leat_disk_worker *w, struct leat_disk_op *op)
     w->op = NULL;
     if (rc != LEAT_OK)
         op->err = err;
+    d->calling++; /* though the disk may be closing: each operation is answered once */
     pthread_mutex_unlock(&d->mu);
     op->done(op);
     pthread_mutex_lock(&d->mu);
+    leat_disk_called(d);
 }
 
 void *leat_disk_work(void *arg)
@@ -415,10 +498,7 @@ void *leat_disk_work(void *arg)
         }
     }
     w->exited = true;
-    bool last = d->left_alone && --d->left_alone == 0;
-    pthread_cond_signal(&d->exits);
-    pthread_mutex_unlock(&d->mu);
-    if (last)
-        leat_disk_free(d);
+    pthread_cond_broadcast(&d->exits);
+    leat_disk_let_go(d);
     return NULL;
 }

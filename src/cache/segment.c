@@ -16,12 +16,13 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-#define BLOCK      LEAT_SEGMENT_BLOCK
-#define ENTRY      LEAT_SEGMENT_ENTRY
-#define HEAD_BYTES 64u
-#define OWNER_AT   2048u               /* in the first block: the process id of who claimed it, for people */
-#define MAGIC      0x6765737461656cull /* "leatseg" */
-#define FORMAT     1u
+#define BLOCK       LEAT_SEGMENT_BLOCK
+#define ENTRY       LEAT_SEGMENT_ENTRY
+#define HEAD_BYTES  64u
+#define OWNER_AT    2048u               /* in the first block: the process id of who claimed it, for people */
+#define RESERVED_AT (OWNER_AT + 8u)     /* what that one counts for the segment */
+#define MAGIC       0x6765737461656cull /* "leatseg" */
+#define FORMAT      1u
 #define ENTRY_A_DATA                                                                                                   \
     65536u /* bytes of chunks for which the table has an entry: smaller chunks fill the table first                    \
             */
@@ -277,6 +278,25 @@ bool leat_segment_claim(struct leat_segment *s)
     return true;
 }
 
+void leat_segment_reserve(const struct leat_segment *s, uint64_t bytes)
+{
+    uint8_t number[8];
+    leat_put_u64(number, bytes);
+    write_at(s, RESERVED_AT, number, sizeof number, NULL); /* a disk that refuses this refuses the chunk as well */
+}
+
+uint64_t leat_segment_reserved(int fd)
+{
+    struct stat st;
+    uint8_t number[8];
+    if (fstat(fd, &st) < 0)
+        return 0;
+    uint64_t taken = (uint64_t)st.st_blocks * 512;
+    uint64_t reserved =
+        pread(fd, number, sizeof number, RESERVED_AT) == (ssize_t)sizeof number ? leat_get_u64(number) : 0;
+    return reserved > taken && reserved <= (uint64_t)st.st_size ? reserved : taken;
+}
+
 /* --- the table --- */
 
 static uint32_t entry_check(const struct leat_segment *s, const uint8_t entry[ENTRY])
@@ -450,13 +470,14 @@ leat_status leat_segment_scan(struct leat_segment *s, struct leat_error *err)
     free(s->slots);
     s->slots = NULL;
     s->slots_n = s->live = s->torn = s->first_free = 0;
-    s->live_bytes = 0;
+    s->live_bytes = s->taken_bytes = 0;
     if (fstat(s->fd, &st) < 0)
         return leat_fail_errno(err, errno, "cannot inspect '%s'", s->file);
     s->modified_ns = (uint64_t)st.st_mtim.tv_sec * LEAT_S + (uint64_t)st.st_mtim.tv_nsec;
     leat_status rc = read_table(s, (uint64_t)st.st_size, err);
     if (rc == LEAT_OK && s->ours)
         rc = find_free(s, err);
+    s->taken_bytes = s->live_bytes;
     if (rc == LEAT_OK && s->ours && (uint64_t)st.st_size < s->data_end && ftruncate(s->fd, (off_t)s->data_end) < 0)
         rc = leat_fail_errno(err, errno, "cannot repair '%s'", s->file);
     return rc;
@@ -489,6 +510,7 @@ bool leat_segment_take(struct leat_segment *s, const uint8_t name[32], uint64_t 
     *e = (struct leat_segment_slot){
         .bytes = bytes, .block = (uint32_t)block, .sequence = s->sequence, .state = LEAT_SLOT_WRITING};
     memcpy(e->name, name, sizeof e->name);
+    s->taken_bytes += leat_segment_footprint(bytes);
     return true;
 }
 
@@ -510,6 +532,7 @@ void leat_segment_give_back(struct leat_segment *s, uint32_t slot)
 {
     struct leat_segment_slot *e = &s->slots[slot];
     leat_extents_give(&s->extents, e->block, round_up(e->bytes) / BLOCK);
+    s->taken_bytes -= leat_segment_footprint(e->bytes);
     *e = (struct leat_segment_slot){0};
     if (slot < s->first_free)
         s->first_free = slot;

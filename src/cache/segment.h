@@ -53,6 +53,7 @@ struct leat_segment {
     struct leat_extents extents;
     uint32_t live;        /* chunks */
     uint64_t live_bytes;  /* their footprint */
+    uint64_t taken_bytes; /* footprint of all that is not free: chunks being written and removed, too */
     uint64_t modified_ns; /* the file, when the table was read */
     uint32_t torn;        /* entries that the scan could not believe */
     uint32_t dead_first;  /* the caller's: one more than the first dead slot in its list, 0: none */
@@ -82,6 +83,11 @@ bool leat_segment_claim(struct leat_segment *s);
 leat_status leat_segment_scan(struct leat_segment *s, struct leat_error *err);
 
 uint64_t leat_segment_footprint(uint64_t bytes); /* bytes of the disk that a chunk takes, its entry included */
+
+/* I/O. What the owner reserves, before it is allocated: the other agents of the folder count it from then on. The
+ * caller keeps calls in order. And what a segment takes of the disk: allocated or reserved, whichever is more. */
+void leat_segment_reserve(const struct leat_segment *s, uint64_t bytes);
+uint64_t leat_segment_reserved(int fd);
 
 /* A chunk's checksum: begins with its length and goes on with its data, given in multiples of LEAT_SEGMENT_PIECE but
  * for the last. It is a chain over pieces, so that the one that reads can look at each once, while the processor has

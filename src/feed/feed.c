@@ -11,8 +11,9 @@
 #define PEER_PATIENCE (30 * LEAT_S) /* with a machine that says that the chunk is on its way to it */
 #define ARRIVALS_MAX  2u            /* a chunk that is bad twice is bad in the bucket */
 
-/* What the feed has of a chunk. While it is on its way the store, the disk or a worker may write to it; else it is the
- * feed's thread's. */
+/* What the feed has of a chunk that is in memory, on its way there, or could not be fetched: ten kilobytes, mostly the
+ * schema and the error, so a chunk that is only on disk has none. While it is on its way the store, the disk or a
+ * worker may write to it; else it is the feed's thread's. */
 struct stock {
     struct leat_task task; /* first member */
     struct leat_sched_chunk *of;
@@ -98,8 +99,8 @@ const void *leat_feed_bytes(const struct leat_sched_chunk *c)
 const void *leat_feed_recipe(const struct leat_sched_chunk *c, size_t *n)
 {
     const struct stock *k = stock_of(c);
-    *n = k->kept_n;
-    return k->kept;
+    *n = k ? k->kept_n : 0;
+    return k ? k->kept : NULL;
 }
 
 /* Sources */
@@ -204,6 +205,13 @@ static void free_memory(struct stock *k)
 {
     leat_cache_memory_free(&k->memory);
     free_kept(k);
+}
+
+static void free_stock(struct stock *k)
+{
+    k->of->user = NULL;
+    free_memory(k);
+    free(k);
 }
 
 static void free_fetch(struct stock *k)
@@ -317,10 +325,11 @@ static void settle(struct leat_task *task)
         o->arrived(o->user, c);
         return;
     }
-    s->stats.failed += !k->from_disk && !closing;
+    bool from_disk = k->from_disk;
+    s->stats.failed += !from_disk && !closing;
     end_coming(k);
-    free_memory(k);
-    if (k->from_disk)
+    from_disk || closing ? free_stock(k) : free_memory(k); /* who waits for one that failed asks for its error */
+    if (from_disk)
         o->lost(o->user, c, &err);
     else
         (closing ? o->cancelled : o->failed)(o->user, c);
@@ -567,36 +576,32 @@ bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const st
                      const struct leat_feed_peer *peer)
 {
     struct stock *k = stock_of(c);
+    bool has_failed = k != NULL;
     if (s->closing)
         return false;
     if (!k)
         c->user = k = calloc(1, sizeof *k);
     if (!k)
         return false;
-    k->of = c;
-    k->feed = s->feed;
-    k->number = how->number;
-    k->from_disk = how->from_disk;
-    k->ranges = how->ranges;
-    k->urgent = how->urgent;
-    k->arrivals = 0;
-    k->recipes = 0;
-    k->by_peer = k->hurried = k->let_go = false;
-    k->doubt = 0;
-    k->doubted = NULL;
-    k->peer.store = NULL;
+    *k = (struct stock){.of = c,
+                        .feed = s->feed,
+                        .number = how->number,
+                        .from_disk = how->from_disk,
+                        .ranges = how->ranges,
+                        .urgent = how->urgent,
+                        .err = k->err,
+                        .sent_ns = leat_now_ns()};
     if (peer && !how->from_disk)
         k->peer = *peer;
-    k->sent_ns = leat_now_ns();
     k->memory = leat_cache_memory_get(c->bytes, &s->feed->spare);
-    if (!k->memory.data)
-        return false;
-    begin_coming(k, s);
-    if (send(k))
-        return true;
-    k->peer.store = NULL;
-    end_coming(k);
-    free_memory(k);
+    if (k->memory.data) {
+        begin_coming(k, s);
+        if (send(k))
+            return true;
+        k->peer.store = NULL;
+        end_coming(k);
+    }
+    has_failed ? free_memory(k) : free_stock(k);
     return false;
 }
 
@@ -659,9 +664,9 @@ void leat_feed_drop(struct leat_feed *f, struct leat_sched_chunk *c)
 {
     struct stock *k = stock_of(c);
     leat_cache_memory_free(&f->spare);
-    free_kept(k);
     f->spare = k->memory;
     k->memory = (struct leat_cache_memory){0};
+    free_stock(k);
 }
 
 void leat_feed_trim(struct leat_feed *f)
@@ -671,13 +676,9 @@ void leat_feed_trim(struct leat_feed *f)
 
 void leat_feed_gone(struct leat_feed *f, struct leat_sched_chunk *c)
 {
-    struct stock *k = stock_of(c);
     (void)f;
-    if (!k)
-        return;
-    free_memory(k);
-    free(k);
-    c->user = NULL;
+    if (stock_of(c))
+        free_stock(stock_of(c));
 }
 
 leat_status leat_feed_open(const struct leat_feed_opts *opts, struct leat_feed **out, struct leat_error *err)

@@ -26,6 +26,14 @@ struct leat_sched_set {
     uint64_t said_depth;
 };
 
+/* Bytes of chunks that a lane may pin at a time: least + more. */
+struct leat_sched_promise {
+    uint64_t needed; /* for one batch, as the lane was opened */
+    uint64_t group;  /* lanes of the set with this number share their promises; 0: none */
+    uint64_t least;  /* its own, and a share of `needed` where it shares */
+    uint64_t more;   /* lent for larger batches; taken back when another lane opens */
+};
+
 struct leat_sched_lane {
     struct leat_sched *sched;
     struct leat_sched_set *set;
@@ -34,7 +42,7 @@ struct leat_sched_lane {
     bool ended;   /* no more batches */
     bool closing; /* only batches that are being prepared are left */
     bool patient; /* its fetches wait for the disk */
-    uint64_t needed;
+    struct leat_sched_promise promise;
     struct leat_sched_view view;
     struct leat_sched_stream *streams; /* what the view points to */
     uint64_t before_last;              /* stages before the epoch before this one, of the first stream */
@@ -129,9 +137,21 @@ void leat_sched_disk_gone(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_drop(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_unahead(struct leat_sched_chunk *c);
 
+/* promise.c */
+uint64_t leat_sched_promise_limit(const struct leat_sched_lane *lane); /* bytes that a group of chunks may have */
+/* At the opening, before the lane is listed. Its siblings borrow what they had beyond their new shares; when all
+ * promises exceed the budget then, all loans are taken back. */
+void leat_sched_promise_make(struct leat_sched_lane *lane, const struct leat_sched_lane_opts *opts);
+void leat_sched_promise_end(struct leat_sched_lane *lane);
+void leat_sched_promise_borrow(struct leat_sched_lane *lane,
+                               uint64_t bytes);               /* the limit becomes that, if it is free */
+void leat_sched_promise_shrink(struct leat_sched_lane *lane); /* returns what no group of its batches uses */
+
 /* lane.c */
 void leat_sched_lane_step(struct leat_sched_lane *lane);
-bool leat_sched_lane_yield(struct leat_sched_lane *lane);
+/* Gives up the pins of one batch: of the last planned that is not the first, else of the first if it has more than its
+ * lane is promised now. Never of `asking`. False: there is none. */
+bool leat_sched_lane_yield(struct leat_sched_lane *lane, const struct leat_sched_batch *asking);
 
 /* guest.c */
 void leat_sched_guests_step(struct leat_sched *s);

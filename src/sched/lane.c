@@ -83,32 +83,38 @@ static void pin_one(struct leat_sched_batch *b, struct leat_sched_chunk *c)
 
 /* Planning */
 
-/* When there is room for more than was promised at the opening, that is promised too; no other lane's promise is broken
- * for it. */
-static void promise(struct leat_sched_batch *b)
-{
-    struct leat_sched_lane *l = b->lane;
-    struct leat_sched *s = l->sched;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < b->chunks_n; i++)
-        bytes += b->held[i]->bytes;
-    if (bytes <= l->needed || s->stats.promised - l->needed + bytes > s->opts.ram)
-        return;
-    s->stats.promised += bytes - l->needed;
-    l->needed = bytes;
-}
-
 /* The next group of its chunks: all the rest, if that is within the promise. One chunk always is. */
 static void next_group(struct leat_sched_batch *b)
 {
-    uint64_t bytes = 0;
     b->group = b->group_end;
+    b->group_bytes = 0;
     while (b->group_end < b->chunks_n) {
-        bytes += b->held[b->group_end]->bytes;
-        if (bytes > b->lane->needed && b->group_end > b->group)
+        uint64_t bytes = b->held[b->group_end]->bytes;
+        if (b->group_bytes + bytes > leat_sched_promise_limit(b->lane) && b->group_end > b->group)
             break;
+        b->group_bytes += bytes;
         b->group_end++;
     }
+}
+
+static void say_groups(const struct leat_sched_batch *b)
+{
+    if (b->group_end < b->chunks_n)
+        leat_sched_say(b->lane->sched,
+                       "batch %" PRIu64 " comes in groups: its %u chunks are more than the promised %" PRIu64 " bytes",
+                       b->number, b->chunks_n, leat_sched_promise_limit(b->lane));
+}
+
+/* A smaller group, when the lane has had to return what it had borrowed for this one. */
+static void regroup(struct leat_sched_batch *b)
+{
+    if (b->group_bytes <= leat_sched_promise_limit(b->lane))
+        return;
+    unpin(b);
+    b->lane->sched->stats.split += b->group == 0 && b->group_end == b->chunks_n;
+    b->group_end = b->group;
+    next_group(b);
+    say_groups(b);
 }
 
 static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
@@ -118,6 +124,7 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
     b->held = calloc((size_t)b->chunks_n + 1, sizeof *b->held);
     b->state = LEAT_SCHED_PLANNED;
     b->group = b->group_end = b->pins = 0;
+    b->group_bytes = 0;
     b->has_slot = false;
     b->first_ns = b->here_ns = 0;
     if (l->last)
@@ -129,20 +136,19 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
     b->number = l->numbers++;
     if (!b->held)
         return false;
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < b->chunks_n; i++) {
         struct leat_sched_chunk *c = leat_sched_touch(l->set, b->chunks[i]);
         if (!c)
             return false;
         b->held[i] = c;
+        bytes += c->bytes;
         want(l, b, b->chunks[i], c);
     }
-    promise(b);
+    leat_sched_promise_borrow(l, bytes);
     next_group(b);
     l->sched->stats.split += b->group_end < b->chunks_n;
-    if (b->group_end < b->chunks_n)
-        leat_sched_say(l->sched,
-                       "batch %" PRIu64 " comes in groups: its %u chunks are more than the promised %" PRIu64 " bytes",
-                       b->number, b->chunks_n, l->needed);
+    say_groups(b);
     return true;
 }
 
@@ -194,23 +200,23 @@ static uint32_t ranges(const struct leat_sched_batch *b, const struct leat_sched
     return n ? n : 1;
 }
 
-/* Takes back the pins of some batch that is not first in its lane, the last planned first. */
-static bool someone_yields(struct leat_sched *s)
+static bool someone_yields(struct leat_sched *s, const struct leat_sched_batch *asking)
 {
     for (struct leat_sched_set *set = s->sets; set; set = set->next) {
         for (struct leat_sched_lane *l = set->lanes; l; l = l->next) {
-            if (leat_sched_lane_yield(l))
+            if (leat_sched_lane_yield(l, asking))
                 return true;
         }
     }
     return false;
 }
 
-bool leat_sched_lane_yield(struct leat_sched_lane *l)
+bool leat_sched_lane_yield(struct leat_sched_lane *l, const struct leat_sched_batch *asking)
 {
     struct leat_sched_batch *last = NULL;
-    for (struct leat_sched_batch *b = l->first ? l->first->next : NULL; b; b = b->next) {
-        if (b->pins && b->state < LEAT_SCHED_PREPARING)
+    for (struct leat_sched_batch *b = l->first; b; b = b->next) {
+        bool may = b != l->first || b->group_bytes > leat_sched_promise_limit(l);
+        if (may && b != asking && b->pins && b->state < LEAT_SCHED_PREPARING)
             last = b;
     }
     if (!last)
@@ -239,7 +245,7 @@ static bool bring(struct leat_sched_batch *b, struct leat_sched_chunk *c, bool f
         }
         if (!first || s->again_ns > s->now_ns)
             return false;
-        if (!someone_yields(s)) {
+        if (!someone_yields(s, b)) {
             s->short_now = s->short_next = true;
             return false;
         }
@@ -371,6 +377,8 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
     struct leat_sched *s = b->lane->sched;
     if (first && !b->first_ns)
         b->first_ns = s->now_ns;
+    if (b->state == LEAT_SCHED_PLANNED)
+        regroup(b);
     if (b->state == LEAT_SCHED_PLANNED && pin(b, first)) {
         b->state = LEAT_SCHED_PINNED;
         b->lacks = true; /* until they have been looked at */
@@ -420,6 +428,7 @@ static void take_out_first(struct leat_sched_lane *l)
     l->planned--;
     unpin(b);
     unwant_all(b);
+    leat_sched_promise_shrink(l);
 }
 
 static bool publish(struct leat_sched_lane *l)
@@ -462,6 +471,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
     }
     if (b->group_end == b->chunks_n || l->ended) {
         b->state = LEAT_SCHED_DONE;
+        b->group_bytes = 0;
         return;
     }
     next_group(b);
@@ -482,13 +492,14 @@ static void list(struct leat_sched_lane *l)
 leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_lane_opts *o, uint64_t now_ns,
                                  struct leat_sched_lane **out, struct leat_error *err)
 {
-    uint64_t needed = o->needed > o->set->largest ? o->needed : o->set->largest; /* a chunk is fetched as a whole */
-    if (s->stats.promised + needed > s->opts.ram) {
+    uint64_t others = s->stats.promised - s->stats.lent;
+    uint64_t all = leat_sched_promised_with(s, o);
+    if (all > s->opts.ram) {
         leat_sched_say(s, "refuse a lane: %" PRIu64 " bytes needed, %" PRIu64 " of %" PRIu64 " promised to others",
-                       needed, s->stats.promised, s->opts.ram);
+                       all - others, others, s->opts.ram);
         return leat_fail(err, LEAT_LIMIT,
-                         "one batch needs %" PRIu64 " bytes, other loaders need %" PRIu64 " of %" PRIu64, needed,
-                         s->stats.promised, s->opts.ram);
+                         "one batch needs %" PRIu64 " bytes, other loaders need %" PRIu64 " of %" PRIu64, all - others,
+                         others, s->opts.ram);
     }
     struct leat_sched_lane *l = calloc(1, sizeof *l);
     if (!l)
@@ -496,7 +507,6 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
     l->sched = s;
     l->set = o->set;
-    l->needed = needed;
     l->slots = o->slots < LEAT_SCHED_SLOTS_MAX ? o->slots : LEAT_SCHED_SLOTS_MAX;
     l->streams = calloc(o->view.streams_n, sizeof *l->streams);
     if (!l->streams) {
@@ -507,7 +517,7 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->stage_first = l->view.stage;
     l->user = o->user;
     l->patient = o->patient;
-    s->stats.promised += l->needed;
+    leat_sched_promise_make(l, o);
     if (leat_sched_lane_window(l) > s->opts.ram)
         leat_sched_say(s,
                        "the order's window takes about %" PRIu64 " bytes of %" PRIu64
@@ -559,8 +569,7 @@ void leat_sched_lane_end(struct leat_sched_lane *l)
     if (l->ended)
         return;
     l->ended = true;
-    l->sched->stats.promised -= l->needed;
-    l->needed = 0;
+    leat_sched_promise_end(l);
     leat_sched_say(l->sched, "a lane ends after %" PRIu64 " batches: what it alone needed may go", l->published);
     for (struct leat_sched_batch *b = l->first; b; b = b->next) {
         if (b->state == LEAT_SCHED_PREPARING)

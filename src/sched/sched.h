@@ -19,10 +19,12 @@
  *     done ───── published as soon as all before it are
  *
  * What cannot happen, and why:
- * - *Deadlock over memory.* What a lane needs at the least, the chunks of one batch, is promised when it is opened; all
- *   promises together fit the budget, else the lane is refused. The first batch of a lane may evict whatever nobody has
- *   pinned and may take back the pins of batches that are not first and not being prepared. A batch that needs more
- *   than the promise comes in groups, each within it.
+ * - *Deadlock over memory.* Each lane is promised memory when it opens: for the chunks of one batch, or a share of what
+ *   the lanes of its group need together. All promises together fit the budget; otherwise the lane is refused. A batch
+ *   that needs more than the promise comes in groups, each within it. While memory is free, a lane borrows more for a
+ *   large batch; it returns the loan after the batch, or when another lane opens. The first batch of a lane may evict
+ *   any chunk that is not pinned. It may also take the pins of batches that are not first, or that pin borrowed memory,
+ *   unless these are being prepared.
  * - *Deadlock over slots.* A batch takes a slot only while enough stay free for all before it in its lane.
  * - *One lane's failure in another.* A failed fetch is nobody's error until the batch that needs it is first in its
  *   lane, and then only if the fetch was begun since: else it is tried once more. Others try again after a pause.
@@ -83,6 +85,7 @@ struct leat_sched_batch {
     enum { LEAT_SCHED_PLANNED, LEAT_SCHED_PINNED, LEAT_SCHED_HERE, LEAT_SCHED_PREPARING, LEAT_SCHED_DONE } state;
     uint64_t number;
     uint32_t group, group_end; /* chunks that are worked at: group … group_end - 1 */
+    uint64_t group_bytes;      /* of them; 0: the batch is done */
     uint32_t pins;             /* the first ones of the group */
     uint32_t seen;             /* those before it were there when they were looked at last */
     bool lacks;                /* one has to be sent for */
@@ -189,11 +192,18 @@ struct leat_sched_view {
 struct leat_sched_lane_opts {
     struct leat_sched_set *set;
     uint64_t needed; /* bytes for one batch: promised from here on */
+    /* Lanes of a set that read the same chunks at about the same time (ranks of one job) have the same group. They are
+     * promised `together` bytes in all, in equal shares, instead of `needed` each. 0: alone. */
+    uint64_t group;
+    uint64_t together;
     uint32_t slots;
     struct leat_sched_view view;
     bool patient; /* it is read to fill the disk: its fetches wait until what leaves memory is written */
     void *user;
 };
+
+/* Bytes that would be promised to all lanes if this one were open. */
+uint64_t leat_sched_promised_with(const struct leat_sched *s, const struct leat_sched_lane_opts *opts);
 
 /* LEAT_LIMIT when the budget cannot hold what all lanes need. */
 leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_lane_opts *opts, uint64_t now_ns,
@@ -261,7 +271,8 @@ uint64_t leat_sched_lane_window(const struct leat_sched_lane *lane);
 bool leat_sched_lane_hurries(const struct leat_sched_lane *lane); /* its very first batch lacks most of its chunks */
 
 struct leat_sched_stats {
-    uint64_t ram, ram_used, ram_pinned, promised;
+    uint64_t ram, ram_used, ram_pinned;
+    uint64_t promised, lent; /* to lanes; how much of it is only lent, and taken back when another lane opens */
     uint64_t disk, disk_used;
     uint64_t chunks;                      /* known: in memory, on disk or on their way */
     uint64_t coming;                      /* chunks on their way */

@@ -204,6 +204,22 @@ def test_loader_that_opened_never_fails_for_uneven_chunks(lt, runtime, uneven, b
         assert stats["batches_split"] > 0 or batch in (1, 300)
 
 
+def test_eight_ranks_need_no_more_than_one_that_reads_their_global_batch(lt, runtime, large):
+    """All of them mix the same window of chunks: it has to be there once, not once for each of them."""
+    options = {"window": 8, "last": "short", "fields": {"i": lt.index()}, "as_numpy": True}
+    budget = smallest_budget(lt, large.url, batch_size=48, **options)
+    runtime.wait_gone()
+    options |= {"batch_size": 6, "world_size": 8, "timeout": 60 * SLOW}
+    with contextlib.ExitStack() as stack:
+        ranks = [stack.enter_context(lt.Loader(large.url, rank=r, ram=budget, **options)) for r in range(8)]
+        for _ in range(2):
+            seen = [n for batches in zip(*ranks, strict=True) for (i,) in batches for n in i.tolist()]
+            assert sorted(seen) == list(range(large.samples))
+        assert ranks[0].stats()["cache_budget"] == budget
+        with pytest.raises(lt.Error, match="other loaders"):
+            lt.Loader(large.url, seed=1, **options | {"batch_size": 48, "world_size": 1, "rank": 0})
+
+
 def test_two_loaders_with_split_batches_share_the_smallest_budget(lt, runtime, uneven):
     fields = {"i": lt.index(), "b": lt.bytes("bin")}
     options = {"batch_size": 64, "window": 8, "last": "short", "fields": fields, "as_numpy": True}

@@ -1,6 +1,7 @@
 """Looking on: `leat top`, metrics, traces. What is shown is what happened, and looking changes nothing."""
 
 import collections
+import contextlib
 import fcntl
 import json
 import logging
@@ -22,8 +23,9 @@ from pathlib import Path
 
 import pytest
 from loading import SLOW, wait_until
-from wire import HELLO, PID, PROTOCOL, VERSION, message, parse
+from wire import CURRENT, DESCRIBE, HELLO, PID, PROTOCOL, VERSION, WELCOME, message, parse
 
+SEQPACKET = socket.AF_UNIX, socket.SOCK_SEQPACKET
 ROOT = Path(__file__).resolve().parents[2]
 CAUSES = {"fetch", "prep", "slots", "agent", "open", "ranks", "other"}
 
@@ -96,6 +98,35 @@ def only(series, **labels):
     """The one number with these labels."""
     (value,) = [v for key, v in series.items() if labels.items() <= dict(key).items()]
     return value
+
+
+def test_looking_while_loaders_open_disturbs_neither(lt, runtime, images):
+    """An agent's statistics leave out what another thread is still computing for an opening (a race, for ThreadSanitizer)."""
+    over = threading.Event()
+    looks = []
+
+    def look(connection):
+        while not over.is_set():
+            connection.send(message(DESCRIBE))
+            looks.append(parse(connection.recv(1 << 20))[0])
+
+    options = {"batch_size": 8, "fields": {"i": lt.index()}, "as_numpy": True}
+    with lt.Loader(images.url, **options), contextlib.closing(socket.socket(*SEQPACKET)) as connection:
+        (path,) = Path(runtime.folder).glob("*.sock")
+        connection.connect(str(path))
+        connection.settimeout(60)
+        connection.send(message(HELLO, {PROTOCOL: CURRENT, VERSION: lt.__version__, PID: os.getpid()}))
+        assert parse(connection.recv(1 << 20))[0] == WELCOME
+        thread = threading.Thread(target=look, args=(connection,))
+        thread.start()
+        try:
+            for seed in range(10):
+                with lt.Loader(images.url, seed=seed, **options) as loader:
+                    assert len(next(iter(loader))[0]) == 8
+        finally:
+            over.set()
+            thread.join()
+    assert set(looks) == {DESCRIBE}
 
 
 def test_metrics_are_the_numbers_that_loaders_and_agents_have(lt, leat, bucket, images, tmp_path):

@@ -24,6 +24,7 @@ static struct {
     _Atomic uint64_t least;
     atomic_bool hang;
     atomic_uint hanging;
+    _Atomic uint64_t delay_ns;
 } plan[FAIL_IO_CALLS];
 
 static _Atomic uint64_t free_space = UINT64_MAX;
@@ -45,6 +46,11 @@ unsigned fail_io_hanging(enum fail_io_call call)
     return plan[call].hanging;
 }
 
+void fail_io_delay(enum fail_io_call call, uint64_t ns)
+{
+    plan[call].delay_ns = ns;
+}
+
 void fail_io_free_space(uint64_t bytes)
 {
     free_space = bytes;
@@ -55,6 +61,7 @@ void fail_io_reset(void)
     for (int i = 0; i < FAIL_IO_CALLS; i++) {
         fail_io((enum fail_io_call)i, 0, 0, 0);
         fail_io_hang((enum fail_io_call)i, false);
+        fail_io_delay((enum fail_io_call)i, 0);
     }
     fail_io_free_space(UINT64_MAX);
 }
@@ -63,6 +70,8 @@ static bool fails(enum fail_io_call call, uint64_t bytes)
 {
     if (bytes >= plan[call].least) {
         plan[call].hanging++;
+        if (plan[call].delay_ns)
+            leat_sleep_until(leat_after(plan[call].delay_ns));
         while (plan[call].hang)
             leat_sleep_until(leat_after(LEAT_MS));
         plan[call].hanging--;

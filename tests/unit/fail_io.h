@@ -27,7 +27,10 @@ void fail_io(enum fail_io_call call, int os_error, long good, uint64_t least);
 
 /* Calls of this kind hang until they are let go. */
 void fail_io_hang(enum fail_io_call call, bool hang);
-unsigned fail_io_hanging(enum fail_io_call call); /* calls that hang now */
+unsigned fail_io_hanging(enum fail_io_call call); /* calls that hang, or are delayed, now */
+
+/* Calls of this kind take at least this long. */
+void fail_io_delay(enum fail_io_call call, uint64_t ns);
 
 /* What fstatvfs says is free; UINT64_MAX: the truth. */
 void fail_io_free_space(uint64_t bytes);

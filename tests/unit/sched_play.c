@@ -478,8 +478,13 @@ leat_status play_lane_try(struct play *p, const struct play_lane_opts *o, struct
                           struct leat_error *err)
 {
     struct play_lane *l = calloc(1, sizeof *l);
-    struct leat_sched_lane_opts opts = {
-        .set = o->set->set, .needed = o->needed, .slots = o->slots, .patient = o->patient, .user = l};
+    struct leat_sched_lane_opts opts = {.set = o->set->set,
+                                        .needed = o->needed,
+                                        .group = o->group,
+                                        .together = o->together,
+                                        .slots = o->slots,
+                                        .patient = o->patient,
+                                        .user = l};
     unsigned at = 0;
     assert_non_null(l);
     *l = (struct play_lane){.play = p, .set = o->set, .told = o->told, .plans = o->plans, .step_ns = o->step_ns};
@@ -528,11 +533,6 @@ void play_lane_close(struct play_lane *l)
     l->lane = NULL;
     if (!l->preparing)
         free_lane(l);
-}
-
-bool play_lane_done(const struct play_lane *l)
-{
-    return l->ended || l->published == l->plans;
 }
 
 /* Turns */

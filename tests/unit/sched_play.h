@@ -122,6 +122,7 @@ struct play_lane_opts {
     struct play_set *set;
     uint32_t slots;
     uint64_t needed;
+    uint64_t group, together; /* 0: alone */
     uint64_t plans;
     uint64_t step_ns;
     bool patient;
@@ -137,7 +138,6 @@ leat_status play_lane_try(struct play *p, const struct play_lane_opts *opts, str
                           struct leat_error *err);
 struct play_lane *play_lane(struct play *p, const struct play_lane_opts *opts);
 void play_lane_close(struct play_lane *lane);
-bool play_lane_done(const struct play_lane *lane); /* published all that it may plan, or ended */
 
 void play_step(struct play *p);
 bool play_turn(struct play *p);                  /* the next event, and a step; false: none is outstanding */
@@ -146,6 +146,12 @@ void play_until_done(struct play *p);            /* … until all lanes are; fai
 void play_release(struct play *p);               /* fetches that were held come now */
 void play_free_slot(struct play_lane *lane);     /* an idle lane gives a batch back */
 struct leat_sched_chunk *play_chunk(const struct play_set *set, uint32_t number); /* NULL: not known */
+
+/* Published all that it may plan, or ended. */
+static inline bool play_lane_done(const struct play_lane *lane)
+{
+    return lane->ended || lane->published == lane->plans;
+}
 
 static inline struct leat_sched_stats play_stats(const struct play *p)
 {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -309,6 +310,70 @@ TEST_WITH(make_folder, remove_folder, agents_of_a_folder_share_one_budget)
     assert_true(disk_allocated(folder) <= 16u << 20);
     leat_disk_close(a);
     leat_disk_close(b);
+}
+
+#define AGENTS 4u
+#define SHARED (4u << 20)
+#define PIECE  150000u
+#define HEADS  (64u << 10) /* of a segment: its head, its table, the file system's own blocks */
+
+static struct leat_disk *agents[AGENTS];
+static _Atomic uint64_t most; /* bytes of the disk that were taken at any time */
+static _Atomic uint32_t stored;
+
+static void note_most(void)
+{
+    uint64_t now = disk_allocated(folder);
+    uint64_t before = most;
+    while (now > before && !atomic_compare_exchange_weak(&most, &before, now))
+        ;
+}
+
+/* Stores until there is no room, then replaces what it has, one by one. */
+static void *fill(void *arg)
+{
+    uint32_t agent = (uint32_t)(uintptr_t)arg;
+    struct leat_error err;
+    uint32_t first = agent * 1000;
+    uint32_t next = first;
+    for (uint32_t i = 0; i < 40; i++) {
+        if (disk_write_seed(agents[agent], next, PIECE, &err) == LEAT_OK)
+            next++;
+        else if (first < next)
+            disk_remove_seed(agents[agent], first++, PIECE);
+        note_most();
+    }
+    stored += next - agent * 1000;
+    return NULL;
+}
+
+/* None of them looks at the folder in time to see by itself what the others have stored. */
+TEST_WITH(make_folder, remove_folder, agents_that_write_at_once_keep_to_one_budget)
+{
+    pthread_t threads[AGENTS];
+    struct leat_disk_opts opts = {.dir = folder, .budget = SHARED, .look_ns = 3600 * LEAT_S};
+    struct leat_error err;
+    most = stored = 0;
+    for (uint32_t i = 0; i < AGENTS; i++)
+        assert_ok(leat_disk_open(&opts, &agents[i], &err), err);
+    for (uint32_t round = 0; round < 2; round++) { /* one after the other, then all at once */
+        for (uintptr_t i = 0; i < AGENTS; i++) {
+            assert_int_equal(pthread_create(&threads[i], NULL, fill, (void *)i), 0);
+            if (round == 0)
+                pthread_join(threads[i], NULL);
+        }
+        for (uint32_t i = 0; i < AGENTS && round == 1; i++)
+            pthread_join(threads[i], NULL);
+        assert_in_range(most, SHARED / 2, SHARED + AGENTS * HEADS);
+        for (uint32_t i = 0; i < AGENTS; i++) {
+            assert_int_equal(disk_verify(agents[i]), disk_count(agents[i]));
+            for (uint32_t k = 0; k < 40; k++)
+                disk_remove_seed(agents[i], i * 1000 + k, PIECE);
+        }
+    }
+    assert_true(stored > 2 * SHARED / PIECE);
+    for (uint32_t i = 0; i < AGENTS; i++)
+        leat_disk_close(agents[i]);
 }
 
 /* --- the folder changes under a running agent --- */

@@ -2,7 +2,6 @@
  * itself when they mend. */
 #include <errno.h>
 #include <stdatomic.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -326,38 +325,6 @@ TEST_WITH(make_folder, remove_folder, a_chunk_is_not_seen_before_it_is_whole)
     leat_disk_close(other);
     leat_disk_close(d);
     free(op.op.data);
-}
-
-static nlink_t count_threads(void)
-{
-    struct stat st;
-    assert_int_equal(stat("/proc/self/task", &st), 0); /* a folder for each */
-    return st.st_nlink;
-}
-
-static bool threads_are_gone(void *user)
-{
-    return count_threads() == *(nlink_t *)user;
-}
-
-TEST_WITH(make_folder, remove_folder, closing_does_not_wait_for_a_disk_that_hangs)
-{
-    struct slow ops[12];
-    uint8_t *data[12];
-    nlink_t before = count_threads();
-    struct leat_disk *d = open_patient(LEAT_S);
-    for (uint32_t i = 0; i < 12; i++)
-        data[i] = calloc(1, 20000);
-    fail_io_hang(FAIL_IO_WRITE, true);
-    submit_all(d, ops, LEAT_DISK_WRITE, data);
-    assert_true(disk_wait(a_write_hangs, NULL));
-    leat_disk_close(d); /* returns while the disk hangs */
-    assert_true(all_done(ops));
-    assert_true(fail_io_hanging(FAIL_IO_WRITE) > 0);
-    fail_io_reset();
-    assert_true(disk_wait(threads_are_gone, &before)); /* they come back and free what is left */
-    for (uint32_t i = 0; i < 12; i++)
-        free(data[i]);
 }
 
 static bool little_allocated(void *user)

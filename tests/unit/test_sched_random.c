@@ -81,6 +81,8 @@ static void open_lane(struct world *w)
         .set = set,
         .slots = 1 + below(w, one_in(w, 10) ? 64 : 4),
         .needed = one_in(w, 3) ? 1 : (1 + below(w, batch)) * set->largest,
+        .group = below(w, 3),
+        .together = (1 + below(w, 20)) * set->largest,
         .plans = UINT64_MAX,
         .step_ns = one_in(w, 2) ? below(w, 3) * MILLI : below(w, 200) * MILLI,
         .batch = batch,

@@ -59,6 +59,90 @@ TEST(a_promise_grows_when_there_is_room_and_only_then)
     play_close(&p);
 }
 
+/* A loan lasts as long as some planned batch uses it. */
+TEST(what_a_large_batch_has_borrowed_is_returned_after_it)
+{
+    const uint32_t batches[4][8] = {{0, X}, {1, 2, 3, 4, X}, {5, 6, 7, X}, {8, X}};
+    play_open(&p, &(struct play_opts){.ram = 1000});
+    struct play_set *set = play_set(&p, 10, 0, 100, 0, 1);
+    struct play_lane *l = told(set, batches, 4, 1, 200);
+    uint64_t before = 0;
+    const uint64_t promised[] = {400, 400, 300, 200}; /* while the batch of this number is the next to be published */
+    play_step(&p);
+    while (play_turn(&p)) {
+        if (l->published == 4 || l->planned < 3 || l->published < before)
+            continue;
+        assert_int_equal(play_stats(&p).promised, promised[l->published]);
+        assert_int_equal(play_stats(&p).lent, promised[l->published] - 200);
+        before = l->published;
+    }
+    assert_int_equal(l->published, 4);
+    assert_int_equal(play_stats(&p).promised, 200);
+    assert_int_equal(play_stats(&p).split, 0);
+    play_close(&p);
+}
+
+/* Though its rank stands still, and so will not publish the large batch. */
+TEST(what_is_borrowed_is_no_reason_to_refuse_or_to_starve_another_lane)
+{
+    const uint32_t large[2][8] = {{9, X}, {0, 1, 2, 3, 4, 5, X}};
+    const uint32_t others[2][8] = {{50, 51, 52, 53, X}, {54, 55, 56, 57, X}};
+    play_open(&p, &(struct play_opts){.ram = 600});
+    struct play_set *set = play_set(&p, 100, 0, 100, 0, 1);
+    struct play_lane *a = told(set, large, 2, 1, 200);
+    a->idle = true;
+    play_step(&p);
+    play_until(&p, p.now_ns + 1000 * MILLI);
+    assert_int_equal(a->published, 1);
+    assert_int_equal(play_stats(&p).ram_pinned, 600);
+    struct play_lane *b = told(set, others, 2, 1, 400);
+    assert_int_equal(play_stats(&p).promised, 600);
+    assert_int_equal(play_stats(&p).lent, 0);
+    play_step(&p);
+    play_until(&p, p.now_ns + 1000 * MILLI);
+    assert_int_equal(b->published, 2);
+    play_free_slot(a); /* its batch comes in groups now */
+    play_until(&p, p.now_ns + 1000 * MILLI);
+    assert_int_equal(a->published, 2);
+    assert_int_equal(play_stats(&p).split, 1);
+    assert_true(p.ram_most <= 600);
+    play_close(&p);
+}
+
+/* Eight ranks of a job, for whose batches the window's twelve chunks have to be there once. */
+TEST(lanes_of_a_group_share_what_they_need_together)
+{
+    const uint32_t batches[2][8] = {{0, 1, 2, 3, 4, 5, 6, X}, {7, 8, 9, 10, 11, X}};
+    struct play_lane *lanes[8];
+    struct play_lane *other;
+    struct leat_error err;
+    play_open(&p, &(struct play_opts){.ram = 1200});
+    struct play_set *set = play_set(&p, 20, 0, 100, 0, 1);
+    struct play_lane_opts o = {.set = set,
+                               .slots = 1,
+                               .needed = 700,
+                               .group = 1,
+                               .together = 1200,
+                               .plans = 2,
+                               .step_ns = MILLI,
+                               .told = batches};
+    for (int i = 0; i < 8; i++) {
+        assert_ok(play_lane_try(&p, &o, &lanes[i], &err), err);
+        assert_in_range(play_stats(&p).promised, i ? 1193 : 700, i ? 1200 : 700);
+    }
+    struct play_lane_opts alone = o;
+    alone.group = 0;
+    assert_fails(play_lane_try(&p, &alone, &other, &err), err, LEAT_LIMIT, "needs 700 bytes, other loaders need 1200");
+    play_step(&p);
+    play_until_done(&p);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(lanes[i]->published, 2);
+    for (int i = 1; i < 8; i++)
+        play_lane_close(lanes[i]);
+    assert_int_equal(play_stats(&p).promised - play_stats(&p).lent, 150);
+    play_close(&p);
+}
+
 TEST(a_batch_larger_than_the_promise_comes_in_groups)
 {
     const uint32_t batches[2][8] = {{0, 1, 2, 3, 4, 5, 6, X}, {7, 8, X}};

@@ -322,20 +322,21 @@ class Work:
         self.epoch, self.began, self.position = item.epoch, item.began, item.position
         self._state = item.state()
         self._values = None
+        self._columns = None  # of the item, once one is asked for
         layout = item.layout()
         outside = [c for c, row in enumerate(layout) if not row[8]]
         number, self._ring, _, size = item.ring()
-        self._others = [_copied(item.memory(c)) for c in outside]
+        self._others = {c: _copied(item.memory(c)) for c in outside}
         job = _worker.Job(0, item.epoch, _draw_seed(self._state), item.samples)
         self.message = {"job": job, "ring": (number, size), "others": outside, "layout": layout}
 
     def descriptors(self):
-        return [self._ring, *self._others]
+        return [self._ring, *self._others.values()]
 
     def release(self):
-        for fd in self._others:
+        others, self._others = self._others, {}
+        for fd in others.values():
             os.close(fd)
-        self._others = []
         if self._item is not None:
             self._item.release()
         self._item = None
@@ -388,11 +389,17 @@ class Work:
         self._stage.count_skipped(reply["skipped"], self.epoch)
         view = _View(pool.slots[reply["slot"]], pool.pid, len(pool.slots) > _SLOTS_MOST)
         self._values = Import(reply["text"], view.part, self._column).load()
+        self._columns = None
         self.release()
 
     def _column(self, c):
-        values = self._item.values()
-        return (list(values.values()) if isinstance(values, dict) else values)[c]
+        """One of the batch's own, with what the transform has written to it."""
+        if c in self._others:
+            _copy_back(self._others[c], self._item.memory(c))
+        if self._columns is None:
+            values = self._item.values()
+            self._columns = list(values.values()) if isinstance(values, dict) else values
+        return self._columns[c]
 
 
 def _copied(data):
@@ -401,6 +408,12 @@ def _copied(data):
     with open(fd, "wb", closefd=False) as file:
         file.write(data)
     return fd
+
+
+def _copy_back(fd, data):
+    with open(fd, "rb", closefd=False) as file:
+        file.seek(0)
+        file.readinto(data)
 
 
 class _View:

@@ -60,19 +60,25 @@ def make_memory(name):
     return fd
 
 
-def send(sock, message, fds=()):
+@contextlib.contextmanager
+def packed(message):
+    """(bytes, descriptors) to be sent: a large message is in memory of its own."""
     data = pickle.dumps(message, 5)
-    large = []
-    if len(data) > _SMALL:
-        large = [make_memory("leat-message")]
-        with open(large[0], "wb", closefd=False) as file:
-            file.write(data)
-        data = b"large"
+    if len(data) <= _SMALL:
+        yield data, []
+        return
+    fd = make_memory("leat-message")
     try:
-        socket.send_fds(sock, [data], [*large, *fds])
+        with open(fd, "wb", closefd=False) as file:
+            file.write(data)
+        yield b"large", [fd]
     finally:
-        for fd in large:
-            os.close(fd)
+        os.close(fd)
+
+
+def send(sock, message, fds=()):
+    with packed(message) as (data, large):
+        socket.send_fds(sock, [data], [*large, *fds])
 
 
 def receive(sock, flags=0):

@@ -48,7 +48,7 @@ def samples_of(lt, odd, epochs):
 def check(lt, odd, workers, as_numpy, programs):
     with loader_of(lt, odd, workers, as_numpy, steps.Programs(programs)) as loader:
         for program, batches in zip(programs, samples_of(lt, odd, len(programs)), strict=True):
-            assert steps.HUGE in sum(batches, [])
+            assert any(steps.HUGE in samples for samples in batches)
             for batch, samples in zip(loader, batches, strict=True):
                 got = steps.compared(batch)
                 want = steps.compared(steps.run(program, steps.model_batch(samples, not as_numpy)))
@@ -84,9 +84,9 @@ def test_what_cannot_come_back_is_an_error_that_says_so(lt, odd):
 def test_an_error_names_the_sample_though_the_transform_has_renumbered_it(lt, odd, workers):
     first = samples_of(lt, odd, 1)[0][0][0]
     more = {"fields": {"i": lt.index()}, "as_numpy": True, "transform": steps.fails_after_writing}
-    with loader_of(lt, odd, workers, **more) as loader:
-        with pytest.raises(lt.errors.TransformError, match=rf"begins with sample {first} \(") as failure:
-            next(iter(loader))
+    words = rf"begins with sample {first} \("
+    with loader_of(lt, odd, workers, **more) as loader, pytest.raises(lt.errors.TransformError, match=words) as failure:
+        next(iter(loader))
     assert failure.value.index == first
 
 

@@ -10,6 +10,7 @@ import functools
 import itertools
 import json
 import signal
+import socket
 import sys
 
 import pytest
@@ -95,7 +96,8 @@ class User:
                 self.iterator = iterator
             batch = None
             with inside():
-                for batch in self.iterator:  # next() is a function: when it has returned, a handler may run before the assignment
+                # Not next(), a function: when it has returned, a handler may run before the assignment.
+                for batch in self.iterator:  # noqa: B007
                     break
             if batch is not None:
                 break
@@ -198,6 +200,26 @@ def test_an_allocation_of_pythons_that_fails_costs_no_batch(lt, notes, stage):
                 failed += 1
                 user.check_state()
         assert failed > 10
+
+
+def test_ctrl_c_while_a_batch_goes_to_a_worker_costs_no_batch(lt, notes, monkeypatch):
+    """The worker has the batch by then: its answer is to a question that nobody remembers asking."""
+    send_fds = socket.send_fds
+
+    def sends(*what):
+        send_fds(*what)
+        raise Raised
+
+    with loader_of(lt, notes, "worker") as loader:
+        user = User(lt, notes, loader)
+        user.take()
+        with monkeypatch.context() as patch, pytest.raises(Raised):
+            patch.setattr(socket, "send_fds", sends)
+            for _ in range(2 * PER_EPOCH):  # some are with the worker already
+                user.take()
+        user.check_state()
+        for _ in range(2 * PER_EPOCH):
+            user.take()
 
 
 def test_a_handler_sees_the_state_before_the_batch(lt, notes):

@@ -455,7 +455,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch of the next batch."""
-        epoch = self._keeper and self._keeper.epoch
+        epoch = self._keeper.epoch if self._keeper else None
         return self._core.epoch if epoch is None else epoch
 
     def set_epoch(self, epoch: Whole) -> None:

@@ -155,10 +155,12 @@ class Reading(_core.Handover):
             values, state = item.values(), item.state()
             remember(values, state)
             return values, keeper, Stand(state, self, (item.epoch, item.position))
-        except StopIteration:
+        except StopIteration as end:
             if not self.source.over or self._is_ahead():
                 self.recover()
-                raise RuntimeError("StopIteration was raised by a transform, or by something that it has returned")
+                raise RuntimeError(
+                    "StopIteration was raised by a transform, or by something that it has returned"
+                ) from end
             self.over = True
             self._end()
             raise

@@ -104,7 +104,9 @@ def plain(value):
 
 def compared(batch):
     """A batch in comparable form; bytes as a list, for the model has them in one."""
-    return {name: plain(list(v) if name in ("b", "s") and type(v).__name__ == "Ragged" else v) for name, v in batch.items()}
+    return {
+        name: plain(list(v) if name in ("b", "s") and type(v).__name__ == "Ragged" else v) for name, v in batch.items()
+    }
 
 
 # One step each: changes the batch that it is given. `draw` is the same for all who make the step.

@@ -218,6 +218,14 @@ LEAT_API leat_status leat_loader_begin(struct leat_loader *loader, struct leat_e
  * batch: it occupies a slot of the ring until then. */
 LEAT_API leat_status leat_loader_next(struct leat_loader *loader, struct leat_batch **out, struct leat_error *err);
 
+/* next() in two steps, for programs that convert a batch before anybody has it, where the conversion can fail or be
+ * interrupted. peek() returns the next batch but leaves the loader where it is: epoch() and state() do not change
+ * before accept(). Without accept(), the next call returns the same batch again. Either way the caller releases what it
+ * got. accept() fails with LEAT_INVALID if there is no such batch: peek() returned NULL, or the loader was moved since.
+ */
+LEAT_API leat_status leat_loader_peek(struct leat_loader *loader, struct leat_batch **out, struct leat_error *err);
+LEAT_API leat_status leat_loader_accept(struct leat_loader *loader, struct leat_error *err);
+
 /* Whether next() would return at once. */
 LEAT_API bool leat_loader_ready(const struct leat_loader *loader);
 

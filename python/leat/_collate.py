@@ -12,6 +12,7 @@ import numpy
 from leat.errors import InvalidError
 
 ALIGN = 64
+_PLAIN_KINDS = "biufcmMSU"  # of numpy's types: their bytes are all there is. Others hold references or have fields
 
 
 def _torch():
@@ -196,17 +197,32 @@ class _Pickler(pickle.Pickler):
         return self._export.find(value)
 
     def reducer_override(self, value):
-        if isinstance(value, memoryview):
-            return bytes, (bytes(value),)
-        return NotImplemented
+        if not isinstance(value, memoryview):
+            return NotImplemented
+        if value.format != "B" or value.ndim != 1:
+            raise InvalidError(
+                f"a memoryview of format {value.format!r} and shape {value.shape} cannot come back from a worker, only one of bytes: "
+                "return an array"
+            )
+        return bytes, (bytes(value),)
+
+
+def _is_bare(tensor):
+    """Whether a tensor is its numbers and nothing else. torch's own pickle carries what others are, as far as that is possible."""
+    return (
+        tensor.layout is _torch().strided
+        and not (tensor.requires_grad or tensor.is_quantized or tensor.is_nested or vars(tensor))
+        and not any(getattr(tensor, "names", ()))  # which torch 2.13 has no more
+    )
 
 
 class Export:
     """A result: `text`, its pickle, in which arrays and tensors are places in memory; `bytes` of memory are needed for those
-    that do not lie in `memory` (of a Stack) already. `columns` are those of the batch itself, by id: the loader has them."""
+    that do not lie in `memory` (of a Stack) already. `given`, by id: the batch's own columns, which the loader has
+    (leat._columns.Given)."""
 
-    def __init__(self, result, columns=(), memory=None):
-        self._columns = dict(columns)
+    def __init__(self, result, given, memory=None):
+        self._given = given
         self._memory = memory
         self._base = memory.__array_interface__["data"][0] if memory is not None else 0
         self._known = {}  # by id; holds the values, so that ids stay theirs
@@ -217,18 +233,29 @@ class Export:
         self.text = file.getvalue()
 
     def find(self, value):
-        if id(value) in self._columns:
-            return ("column", self._columns[id(value)])
-        torch = _torch()
-        if type(value) is numpy.ndarray and value.dtype.kind not in "OV":
-            make = self._array
-        elif torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
-            make = self._tensor
-        else:
+        given = self._given.get(id(value))
+        if given is not None and given.is_same(value):
+            return ("column", given.number)
+        make = self._maker(value)
+        if make is None:
             return None
         if id(value) not in self._known:
             self._known[id(value)] = value, make(value)
         return self._known[id(value)][1]
+
+    def _maker(self, value):
+        """How its numbers travel; None: as pickle has it."""
+        torch = _torch()
+        if type(value) is numpy.ndarray:
+            return self._array if value.dtype.kind in _PLAIN_KINDS else None
+        if torch is None or type(value) not in (torch.Tensor, torch.nn.Parameter):
+            return None
+        _on_cpu(value)
+        if value.requires_grad and not value.is_leaf:
+            raise InvalidError(
+                "a tensor that remembers how it was computed, for its gradient, cannot come back from a worker: return x.detach()"
+            )
+        return self._tensor if type(value) is torch.Tensor and _is_bare(value) else None
 
     def _array(self, value):
         order = _order(value.strides)
@@ -287,6 +314,7 @@ class Import(pickle.Unpickler):
             dtype = numpy.dtype(dtype)
             return self._part(at, count * dtype.itemsize).view(dtype).reshape(shape).transpose(back)
         torch = sys.modules["torch"]
-        each = torch.empty((), dtype=dtype).element_size()
-        flat = torch.from_numpy(self._part(at, count * each)).view(dtype)
+        flat = torch.empty(0, dtype=dtype)
+        if count:  # an array of 0 bytes may have strides that torch cannot view as another type
+            flat = torch.from_numpy(self._part(at, count * flat.element_size())).view(dtype)
         return flat.reshape(shape).permute(back)

@@ -30,6 +30,30 @@ def _tensor(array, code):
     return torch.from_numpy(array)
 
 
+def _place(value):
+    """Where an array or tensor lies, how it is read and what else is set: x.unsqueeze_(0), x.dtype = … and the like change
+    it."""
+    if isinstance(value, numpy.ndarray):
+        return value.__array_interface__["data"][0], value.shape, value.strides, value.dtype
+    if hasattr(value, "data_ptr"):
+        how = value.shape, value.stride(), value.dtype, getattr(value, "names", None)
+        return value.data_ptr(), how, value.requires_grad, dict(vars(value))
+    return None  # a Ragged, of which nothing can be set
+
+
+class Given:
+    """A column that a transform of batches gets. The loader has it too, so it need not travel back while it is the same."""
+
+    def __init__(self, value, number):
+        self.value = value  # kept: while it lives no other object has its id
+        self.number = number
+        self._place = _place(value)
+
+    def is_same(self, value):
+        """Whether the loader's column is what the transform returns: the same memory, read in the same way."""
+        return value is self.value and _place(value) == self._place
+
+
 class Fixed:
     """A column of one shape."""
 
@@ -44,11 +68,14 @@ class Fixed:
         return _tensor(value, self._code) if self._tensors and self._array.ndim > 1 else value
 
     def whole(self):
-        return _tensor(self._array, self._code) if self._tensors else self._array
+        """An object of its own: the transform may give it another shape, and Leat still reads samples from the column."""
+        return _tensor(self._array, self._code) if self._tensors else self._array[...]
 
 
 class Ragged(Sequence):
     """A column of any length per sample, as leat.Loader hands it over: leat.loader.Ragged over memory of another process."""
+
+    __slots__ = ("_bytes", "_code", "_dims", "_ends", "_kind", "_n", "_shapes", "_tensors", "_unit", "nbytes")
 
     def __init__(self, root, row, samples, tensors, ends, shapes):
         _, self._kind, self._code, dims, _, count, *_ = row
@@ -128,9 +155,19 @@ class Ragged(Sequence):
             return (self.values, self.offsets, self.shapes) if varying > 1 else (self.values, self.offsets)
         return self
 
+    def _copied(self):
+        from leat.loader import RaggedTensors
+
+        shapes = self.shapes.tolist() if self._dims else None
+        return RaggedTensors(self.values, self.offsets, shapes, self._kind in _TEXTS)
+
+    def to(self, *args, **kwargs):
+        return self._copied().to(*args, **kwargs) if self._dims and self._tensors else self
+
     def __reduce__(self):
-        """A transform that returns a part of it, or hides it in something else: a list."""
-        return list, (self.tolist(),)
+        """Copies are what copies of leat.loader.Ragged are."""
+        copied = self._copied()
+        return copied._from, (copied.__getstate__(),)
 
 
 class Handed:
@@ -165,6 +202,7 @@ class Columns:
     def __init__(self, columns, plan, samples):
         self._columns = columns
         self._plan = plan
+        self._first = {}  # of the first sample, what Leat's own columns say: the transform may write to them
         self.samples = samples
 
     @classmethod
@@ -214,17 +252,20 @@ class Columns:
         return self._named(values)
 
     def whole(self):
-        """(all columns, {id of a column: its number})."""
+        """(all columns, {id of a column: Given})."""
         columns = self._columns[: len(self._plan.names)]
+        self._first = {kind: self.of(kind, 0, None) for kind in self._plan.known()}
         values = [
             column.whole() if isinstance(column, Fixed) else column.whole(as_tuple)
             for column, as_tuple in zip(columns, self._plan.tuples)
         ]
-        kept = {id(value): c for c, value in enumerate(values) if not isinstance(value, (list, tuple))}
-        return self._named(values), kept
+        given = {id(value): Given(value, c) for c, value in enumerate(values) if not isinstance(value, (list, tuple))}
+        return self._named(values), given
 
     def of(self, kind, i, default):
         """What a column that Leat has asked for says of a sample."""
+        if i == 0 and kind in self._first:
+            return self._first[kind]
         place = self._plan.place(kind)
         return default if place is None else self._columns[place].item(i)
 
@@ -255,6 +296,10 @@ class Plan:
     def outputs(self):
         """Descriptions of the columns that Leat adds."""
         return [(f"leat.{kind}", _KINDS[kind], None, None, 0, False) for kind in self.hidden]
+
+    def known(self):
+        """What Leat knows of every sample."""
+        return self._places.keys()
 
     def place(self, kind):
         """The column that says it; None: none does."""

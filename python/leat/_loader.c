@@ -9,6 +9,8 @@
 #include "_batch.h"
 #include "_device.h"
 #include "_handle.h"
+#include "_handover.h"
+#include "_options.h"
 #include "leat/loader.h"
 
 bool leat_py_stop(void *user)
@@ -22,9 +24,7 @@ bool leat_py_stop(void *user)
 
 PyObject *leat_py_raise_or_interrupt(leat_status rc, const struct leat_error *err)
 {
-    if (rc == LEAT_CANCELLED && PyErr_Occurred())
-        return NULL;
-    return leat_py_raise(err);
+    return PyErr_Occurred() ? NULL : leat_py_raise(err);
 }
 
 struct loader_object {
@@ -46,9 +46,13 @@ static void warn(void *user, const char *text)
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace); /* Ctrl-C may be under way */
     PyObject *done = PyObject_CallFunction(((struct loader_object *)user)->warn, "s", text);
+    Py_XDECREF(done);
+    if (!done && !type && !PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyGILState_Release(state); /* Ctrl-C came while it was told: the call that warns ends with it */
+        return;
+    }
     if (!done)
         PyErr_WriteUnraisable(NULL);
-    Py_XDECREF(done);
     PyErr_Restore(type, value, trace);
     PyGILState_Release(state);
 }
@@ -61,68 +65,6 @@ static void loader_dealloc(PyObject *self)
     Py_CLEAR(l->prepare);
     Py_CLEAR(l->warn);
     leat_py_free(self);
-}
-
-/* outputs: a list of (name, kind, field or None, pipeline or None, view, whether ragged ones are tuples). */
-static Py_ssize_t read_outputs(PyObject *list, struct leat_output *out, struct leat_py_delivery *d)
-{
-    Py_ssize_t n = PyList_Size(list);
-    if (n > LEAT_PY_OUTPUTS_MAX) {
-        PyErr_Format(PyExc_ValueError, "%zd fields: at most %d are possible", n, LEAT_PY_OUTPUTS_MAX);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        int kind;
-        unsigned view;
-        int tuple;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "sizzIp", &out[i].name, &kind, &out[i].field, &out[i].pipeline,
-                              &view, &tuple))
-            return -1;
-        d->columns[i].tuple = tuple;
-        out[i].size = sizeof *out;
-        out[i].kind = (uint32_t)kind;
-        out[i].view = view;
-    }
-    return n;
-}
-
-/* How batches are handed over. Names are those of the outputs, whose number read_outputs() has checked. */
-static bool read_delivery(PyObject *list, PyObject *plan, PyObject *ragged, bool as_dict, struct leat_py_delivery *d)
-{
-    Py_ssize_t n = PyList_Size(list);
-    d->names = PyTuple_New(n);
-    for (Py_ssize_t i = 0; d->names && i < n; i++) {
-        PyObject *name = PyTuple_GetItem(PyList_GetItem(list, i), 0);
-        Py_XINCREF(name);
-        if (!name || PyTuple_SetItem(d->names, i, name) < 0)
-            Py_CLEAR(d->names);
-    }
-    d->as_dict = as_dict;
-    Py_INCREF(plan);
-    d->plan = plan;
-    Py_INCREF(ragged);
-    d->ragged = ragged;
-    return d->names != NULL;
-}
-
-/* Settings: a list of (name, text), by the library's own table. What is wrong goes to a list, or is raised. */
-static bool read_settings(PyObject *list, struct leat_loader_opts *o, PyObject *problems)
-{
-    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
-        const char *name;
-        const char *value;
-        struct leat_error err;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "ss", &name, &value))
-            return false;
-        if (leat_loader_set(o, name, value, &err) == LEAT_OK)
-            continue;
-        PyObject *text = problems ? PyUnicode_FromString(err.text) : leat_py_raise(&err);
-        bool kept = text && PyList_Append(problems, text) == 0;
-        Py_XDECREF(text);
-        if (!kept)
-            return false;
-    }
-    return true;
 }
 
 static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -147,8 +89,9 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_TypeError, "ragged is not derived from leat._core.Ragged");
         return -1;
     }
-    Py_ssize_t n = read_outputs(list, outputs, &l->delivery);
-    if (n < 0 || !read_settings(settings, &o, NULL) || !read_delivery(list, plan, ragged, as_dict, &l->delivery))
+    Py_ssize_t n = leat_py_read_outputs(list, outputs, &l->delivery);
+    if (n < 0 || !leat_py_read_settings(settings, &o, NULL) ||
+        !leat_py_read_delivery(list, plan, ragged, as_dict, &l->delivery))
         return -1;
     o.outputs = outputs;
     o.outputs_n = (size_t)n;
@@ -160,7 +103,7 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
     Py_BEGIN_ALLOW_THREADS;
     rc = leat_loader_open(&o, &l->loader, &err);
     Py_END_ALLOW_THREADS;
-    if (rc != LEAT_OK) {
+    if (rc != LEAT_OK || PyErr_Occurred()) {
         leat_py_raise_or_interrupt(rc, &err);
         return -1;
     }
@@ -223,6 +166,11 @@ struct pass_object {
     unsigned long long number;
     bool begun;
     bool over;
+    struct place {
+        bool known;
+        uint64_t epoch;
+        uint64_t position;
+    } first, stands; /* before its first batch, and after its last one */
 };
 
 static void pass_dealloc(PyObject *self)
@@ -297,7 +245,53 @@ typedef PyObject *with_batch(PyObject *loader, struct leat_py_delivery *delivery
 static PyObject *hand_over(PyObject *loader, struct leat_py_delivery *delivery, struct leat_batch *batch)
 {
     struct loader_object *l = (struct loader_object *)loader;
-    return leat_py_deliver(delivery, leat_loader_full(l->loader) ? copy_out(l, batch) : batch);
+    if (leat_loader_full(l->loader))
+        batch = copy_out(l, batch);
+    if (!PyErr_Occurred())
+        return leat_py_deliver(delivery, batch);
+    leat_batch_release(batch);
+    return NULL;
+}
+
+/* The last step of a handover: the loader moves past the batch. From here on no signal handler runs before the caller
+ * has the values: what is left to do calls nothing of Python's. */
+static bool accept_batch(struct pass_object *p, const struct place *first, const struct place *stands)
+{
+    struct loader_object *l = (struct loader_object *)p->loader;
+    struct leat_error err;
+    leat_status rc;
+    if (PyErr_CheckSignals() < 0) /* while the batch can still come again */
+        return false;
+    if (!l->looking) {
+        rc = leat_loader_accept(l->loader, &err);
+    } else { /* the one that looks may need the interpreter's lock before it is done */
+        Py_BEGIN_ALLOW_THREADS;
+        rc = leat_loader_accept(l->loader, &err);
+        Py_END_ALLOW_THREADS;
+    }
+    if (rc != LEAT_OK) {
+        leat_py_raise(&err);
+        return false;
+    }
+    if (!p->first.known)
+        p->first = *first;
+    p->stands = *stands;
+    return true;
+}
+
+/* Makes of a batch what Python gets, and moves the loader. Until that has happened the batch comes again. */
+static PyObject *deliver(struct pass_object *p, struct leat_batch *batch, with_batch *with)
+{
+    const struct place first = {true, leat_batch_epoch(batch), leat_batch_began(batch)};
+    const struct place stands = {true, leat_batch_epoch(batch), leat_batch_position(batch)};
+    PyObject *values = NULL;
+    if (PyErr_Occurred()) /* a warning was interrupted */
+        leat_batch_release(batch);
+    else
+        values = with(p->loader, &((struct loader_object *)p->loader)->delivery, batch);
+    if (values && !accept_batch(p, &first, &stands))
+        Py_CLEAR(values);
+    return values;
 }
 
 /* NULL without an exception: the end, or (only when it must not wait) that no batch is there. */
@@ -321,17 +315,17 @@ static PyObject *take(struct pass_object *p, bool wait, with_batch *with)
     if (!((struct loader_object *)p->loader)->looking && ready) {
         /* Nobody can keep it waiting. Keeps the lock: another thread might take it meanwhile, and give it back only
          * five milliseconds later. */
-        rc = leat_loader_next(l, &batch, &err);
+        rc = leat_loader_peek(l, &batch, &err);
     } else {
         Py_BEGIN_ALLOW_THREADS;
-        rc = leat_loader_next(l, &batch, &err);
+        rc = leat_loader_peek(l, &batch, &err);
         Py_END_ALLOW_THREADS;
     }
     PyObject *values = NULL;
     if (rc != LEAT_OK)
         leat_py_raise_or_interrupt(rc, &err);
     else if (batch)
-        values = with(p->loader, &((struct loader_object *)p->loader)->delivery, batch);
+        values = deliver(p, batch, with);
     else
         p->over = true;
     leave(p->loader);
@@ -357,6 +351,23 @@ static PyObject *pass_take(PyObject *self, PyObject *wait)
     return NULL;
 }
 
+static PyObject *get_place(PyObject *self, void *closure)
+{
+    const struct pass_object *p = (struct pass_object *)self;
+    const struct place *at = *(const int *)closure == 'f' ? &p->first : &p->stands;
+    if (!at->known)
+        Py_RETURN_NONE;
+    return Py_BuildValue("KK", (unsigned long long)at->epoch, (unsigned long long)at->position);
+}
+
+static int places[] = {'f', 's'}; /* which place a property is */
+
+static PyGetSetDef pass_getset[] = {
+    {"first", get_place, NULL, "(epoch, position) before its first batch; None: it has taken none.", &places[0]},
+    {"stands", get_place, NULL, "(epoch, position) after the last batch that it has taken.", &places[1]},
+    {0},
+};
+
 static PyMethodDef pass_methods[] = {
     {"take", pass_take, METH_O,
      "take(wait): the next leat._core.Batch. None: not there yet, and it was not to wait. StopIteration: the end."},
@@ -370,6 +381,7 @@ static PyType_Slot pass_slots[] = {
     {Py_tp_iter, PyObject_SelfIter},
     {Py_tp_iternext, pass_next},
     {Py_tp_methods, pass_methods},
+    {Py_tp_getset, pass_getset},
     {0},
 };
 
@@ -391,6 +403,7 @@ static PyObject *loader_iter(PyObject *self)
     p->loader = self;
     p->number = ++((struct loader_object *)self)->passes;
     p->begun = p->over = false;
+    p->first = p->stands = (struct place){0};
     return (PyObject *)p;
 }
 
@@ -399,7 +412,7 @@ static PyObject *text_or_raise(leat_status rc, char *text, const struct leat_err
 {
     if (rc != LEAT_OK)
         return leat_py_raise_or_interrupt(rc, err);
-    PyObject *out = PyUnicode_FromString(text);
+    PyObject *out = PyErr_Occurred() ? NULL : PyUnicode_FromString(text);
     free(text);
     return out;
 }
@@ -408,6 +421,8 @@ static PyObject *none_or_raise(leat_status rc, const struct leat_error *err)
 {
     if (rc != LEAT_OK)
         return leat_py_raise_or_interrupt(rc, err);
+    if (PyErr_Occurred()) /* a warning was interrupted */
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -588,6 +603,8 @@ static PyObject *loader_close(PyObject *self, PyObject *ignored)
     }
     leat_loader_close(l->loader);
     l->loader = NULL;
+    if (PyErr_Occurred()) /* Ctrl-C ended a wait for events */
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -663,33 +680,11 @@ static PyType_Spec loader_spec = {
     .slots = loader_slots,
 };
 
-/* problems([(name, text), …]): all that is wrong with settings, a list of sentences. */
-PyObject *leat_py_problems(PyObject *self, PyObject *args)
-{
-    PyObject *list;
-    struct leat_loader_opts o = {.size = sizeof o};
-    struct leat_error err;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!", &PyList_Type, &list))
-        return NULL;
-    PyObject *problems = PyList_New(0);
-    if (!problems || !read_settings(list, &o, problems)) {
-        Py_XDECREF(problems);
-        return NULL;
-    }
-    if (leat_loader_check(&o, &err) != LEAT_OK) {
-        PyObject *text = PyUnicode_FromString(err.text);
-        if (!text || PyList_Append(problems, text) < 0)
-            Py_CLEAR(problems);
-        Py_XDECREF(text);
-    }
-    return problems;
-}
-
 int leat_py_add_loader(PyObject *module)
 {
     pass_type = leat_py_add_type(NULL, &pass_spec);
-    if (!pass_type || leat_py_add_batch(module) < 0 || leat_py_add_handle(module) < 0 || leat_py_add_device(module) < 0)
+    if (!pass_type || leat_py_add_batch(module) < 0 || leat_py_add_handle(module) < 0 ||
+        leat_py_add_handover(module) < 0 || leat_py_add_device(module) < 0)
         return -1;
     return leat_py_add_type(module, &loader_spec) ? 0 : -1;
 }

@@ -60,19 +60,25 @@ def make_memory(name):
     return fd
 
 
-def send(sock, message, fds=()):
+@contextlib.contextmanager
+def packed(message):
+    """(bytes, descriptors) to be sent: a large message is in memory of its own."""
     data = pickle.dumps(message, 5)
-    large = []
-    if len(data) > _SMALL:
-        large = [make_memory("leat-message")]
-        with open(large[0], "wb", closefd=False) as file:
-            file.write(data)
-        data = b"large"
+    if len(data) <= _SMALL:
+        yield data, []
+        return
+    fd = make_memory("leat-message")
     try:
-        socket.send_fds(sock, [data], [*large, *fds])
+        with open(fd, "wb", closefd=False) as file:
+            file.write(data)
+        yield b"large", [fd]
     finally:
-        for fd in large:
-            os.close(fd)
+        os.close(fd)
+
+
+def send(sock, message, fds=()):
+    with packed(message) as (data, large):
+        socket.send_fds(sock, [data], [*large, *fds])
 
 
 def receive(sock, flags=0):
@@ -140,13 +146,13 @@ class Task:
         self.plan = plan
 
     def run(self, job, columns, note, allocate):
-        """(result, {id of a column: its number}, places that were skipped and why). note(place) is told before each
-        sample; allocate(bytes) gives memory for stacked samples."""
+        """(result, {id of a column that the transform got: Given}, {place that was skipped: why}). Calls note(place) before
+        each sample; allocate(bytes) returns memory for stacked samples."""
         self._pid = os.getpid()
         if self.on == "batch":
             note(0)
-            batch, kept = columns.whole()
-            return self._call("transform", self.transform, batch, job, columns, 0, None), kept, {}
+            batch, given = columns.whole()
+            return self._call("transform", self.transform, batch, job, columns, 0, None), given, {}
         stack = [None] * job.samples if self.collate else Stack(job.samples, self.plan.tensors, allocate)
         skipped = dict.fromkeys(job.avoid, "its worker ended")
         for i in range(job.samples):
@@ -363,10 +369,10 @@ class Worker:
             os.close(self._slot.take_fd()[0])
 
     def _transform(self, job, columns):
-        result, kept, skipped = self._task.run(job, columns, self._note, self._allocate)
+        result, given, skipped = self._task.run(job, columns, self._note, self._allocate)
         memory = self._slot.array[HEADER:] if self._slot else None
         try:
-            export = Export(result, kept, memory)
+            export = Export(result, given, memory)
         except Exception as error:
             step = "collate" if self._task.collate else "transform"
             raise Failed(step, None, error) from None

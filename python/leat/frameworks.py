@@ -43,8 +43,9 @@ class Batches:
             if numbers[0]:
                 self._loader._skip(numbers[0])
             batches = iter(self._loader)
+        batch = next(batches)
         self._loader._numbered = batches, numbers[0] + 1
-        return next(batches)
+        return batch
 
 
 @functools.cache

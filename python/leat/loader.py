@@ -455,8 +455,8 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch of the next batch."""
-        place = self._keeper and self._keeper.place
-        return place[0] if place else self._core.epoch
+        epoch = self._keeper.epoch if self._keeper else None
+        return self._core.epoch if epoch is None else epoch
 
     def set_epoch(self, epoch: Whole) -> None:
         """Goes to the beginning of an epoch; inside that epoch nothing happens."""
@@ -464,9 +464,13 @@ class Loader:
 
     def seek(self, epoch: Whole, position: Whole = 0) -> None:
         """Goes to a position in an epoch: a number of samples, of all ranks together."""
-        self._core.seek(_arguments.whole("epoch", epoch), _arguments.whole("position", position))
+        self._move(self._core.seek, _arguments.whole("epoch", epoch), _arguments.whole("position", position))
+
+    def _move(self, call: Callable[..., None], *to: Any) -> None:
         if self._keeper:
-            self._keeper.moved()
+            self._keeper.move(call, *to)
+        else:
+            call(*to)
 
     def state_dict(self) -> dict[str, Any]:
         """The state after the last batch: the same on every rank, JSON."""
@@ -480,9 +484,7 @@ class Loader:
             text = json.dumps(state)
         except (TypeError, ValueError):
             _arguments.refuse("state", state, "what state_dict() has returned")
-        self._core.restore(text)
-        if self._keeper:
-            self._keeper.moved()
+        self._move(self._core.restore, text)
 
     def stats(self, series: bool = False) -> dict[str, Any]:
         """Samples, bytes by source, waiting by cause, the agent's pid, socket and log: docs/loader.md lists them.

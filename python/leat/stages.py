@@ -19,8 +19,10 @@ import os
 import weakref
 from collections import deque
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from leat.errors import InvalidError
+from leat import _core
+from leat.errors import BusyError, InvalidError
 
 _HANDED = deque(maxlen=256)  # (state, weak references to the columns) of the batches that stages handed over last
 
@@ -58,7 +60,7 @@ class Ahead:
         self.depth = depth
         self.waiting = deque()  # what begin() returned, oldest first
         self.error = None  # of the source, to be raised when all before it was handed over
-        self.lost = False  # an item was taken and cannot be handed over
+        self.over = False  # the source has no more
 
     def begin(self, item):
         """Starts to work on an item; returns what finish() takes. A failure leaves nothing after."""
@@ -77,178 +79,200 @@ class Ahead:
 
     def fill(self, wait):
         """Takes what is there, up to the depth; waits only for the first."""
-        while not self.error and len(self.waiting) < self.depth:
-            self.lost = True  # an interrupt may come at any line
+        while not self.over and not self.error and len(self.waiting) < self.depth:
             try:
                 item = self.source.take(wait and not self.waiting)
+            except StopIteration:
+                self.over = True
+                break
             except Exception as error:  # an interrupt does not wait for its turn
                 self.error = error
-                item = None
-            if item is not None:
-                self.waiting.append(self.begin(item))
-            self.settled()
+                break
             if item is None:
                 break
+            self.waiting.append(self.begin(item))
 
     def take(self, wait):
-        """What it returns counts as lost until settled() says that somebody has it."""
         self.fill(wait)
         if not self.waiting:
-            if not self.error:
-                return None
-            error, self.error = self.error, None
-            if isinstance(error, StopIteration):
-                self.error = error  # it stays the end
-            raise error
+            if self.error:
+                raise self._failure()
+            if self.over:
+                raise StopIteration
+            return None
         if not wait and not self.ready(self.waiting[0]):
             return None
-        self.lost = True
         return self.finish(self.waiting.popleft())
 
-    def settled(self):
-        """All that was taken is in good hands."""
-        self.lost = False
-        if self.below:
-            self.below.settled()
-
-    def pending(self):
-        """Items that were taken from the loader and not handed over, or lost."""
-        return bool(self.waiting) or self.lost or bool(self.below and self.below.pending())
+    def _failure(self):
+        """Not kept by the frame that raises it: what lies in the frames of its traceback, batches for example, would go only with
+        the next garbage collection."""
+        error, self.error = self.error, None
+        return error
 
     def drop(self):
         """Forgets what was read ahead."""
         while self.waiting:
             self.abandon(self.waiting.popleft())
-        self.lost = False
         if self.below:
             self.below.drop()
 
 
-class First:
-    """The loader's own pass; remembers where its first batch began."""
+class Stand(NamedTuple):
+    """Where the user of a loader with stages stands. One object, so that an exception cannot leave half of it changed."""
 
-    def __init__(self, source):
-        self._source = source
-        self._item = None  # the first, kept until its place is known
-        self.place = None
-
-    def take(self, wait):
-        if self._item is None:
-            self._item = self._source.take(wait)
-        item = self._item
-        if item is not None:
-            self.place = (item.epoch, item.began)
-            self._item = None
-            self.take = self._source.take
-        return item
+    state: str | None = None  # after the last batch handed over, as JSON; None: where the loader itself stands
+    reading: Reading | None = None  # which handed it over
+    place: tuple[int, int] | None = None  # the same in the order: (epoch, position)
+    back: tuple[int, int] | None = None  # the loader has read on, and must go back there before it reads again
 
 
-class Reading:
+class Reading(_core.Handover):
     """A pass over a loader with stages: the iterator that the user has."""
 
     def __init__(self, keeper):
         self._keeper = keeper
-        self._first = None
+        self._pass = None  # the loader's own
         self.source = None
         self.over = False
 
-    def __iter__(self):
-        return self
-
-    def __next__(self):
+    def step(self):
+        """The next batch, and where the user stands who has it: which is not before this has returned."""
         keeper = self._keeper
         if self.over:
+            self._end()
             raise StopIteration
         if keeper.reading is not self:
+            self.lost = False
             raise InvalidError("this pass is over: another one was begun by iter(loader)")
         if keeper.pid != os.getpid():  # a forked child: what was read ahead is the parent's
             keeper.pid = os.getpid()
-            if self.source is not None:
-                self.break_off()
+            self.go_back()
         if self.source is None:
-            self._first, self.source = keeper.chain()
-        item = None
+            self._pass, self.source = keeper.chain()
         try:
             item = self.source.take(True)
-            values = item.values()
-            state, place = item.state(), (item.epoch, item.position)
+            values, state = item.values(), item.state()
             remember(values, state)
-            self.source.settled()
-            keeper.state, keeper.place = state, place  # last: an interrupt before this has it delivered again
-        except StopIteration:
+            return values, keeper, Stand(state, self, (item.epoch, item.position))
+        except StopIteration as end:
+            if not self.source.over or self._is_ahead():
+                self.recover()
+                raise RuntimeError(
+                    "StopIteration was raised by a transform, or by something that it has returned"
+                ) from end
             self.over = True
-            keeper.again = False
-            keeper.state = keeper.place = None  # the loader itself stands here
+            self._end()
             raise
         except BaseException:
-            self.break_off(item is not None)
+            self.recover()
             raise
-        return values
 
-    def break_off(self, taken=False):
-        """After a failure: what was read ahead is dropped, and the loader goes back before it reads on."""
-        place = self._keeper.place or self._first.place
-        if place is None:
-            self.source.settled()  # nothing was taken yet
-        elif taken or self.source.pending():
-            self.source.drop()
-            self.source = None
-            self._keeper.back = place
+    def _end(self):
+        if self._keeper.reading is self:
+            self._keeper.handed = Stand()  # the loader itself stands there
+        self.source = None
+        self.lost = False
+
+    def _is_ahead(self):
+        """Whether the loader has read on from where the user stands."""
+        return self._pass.stands is not None and self._pass.stands != self._keeper.place
+
+    def recover(self):
+        """After a failure. Whatever interrupts it, the next call does the rest."""
+        if not self.over:
+            self.go_back()
+        self.lost = False
+
+    def go_back(self):
+        """If the loader has read ahead of the user, that is dropped, and the loader goes back before it reads on."""
+        keeper = self._keeper
+        if self.source is None or not self._is_ahead():
+            return
+        if keeper.reading is self:
+            keeper.handed = keeper.handed._replace(back=keeper.place or self._pass.first)
+        self.source.drop()
+        self.source = None
 
 
 class Keeper:
-    """Where the user of a loader with stages stands."""
+    """What becomes of a loader with stages from one pass to the next."""
 
     def __init__(self, core, stages):
         self._core = core
         self._stages = stages
         self.pid = os.getpid()
         self.reading = None
-        self.state = None  # after the last batch handed over, as JSON; None: where the loader itself stands
-        self.place = None  # the same, (epoch, position), in the pass under way
+        self.handed = Stand()
         self.again = False  # the next pass begins the same epoch again, if this one is broken off
-        self.back = None  # the loader has read on, and must go back there before it reads again
+
+    @property
+    def state(self):
+        return self.handed.state
+
+    @property
+    def place(self):
+        """In the pass under way."""
+        return self.handed.place if self.handed.reading is self.reading else None
+
+    @property
+    def epoch(self):
+        """Of the next batch; None: the loader's own."""
+        place = self.place or self.handed.back
+        return place[0] if place else None
+
+    def _check_idle(self):
+        if self.reading is not None and self.reading.busy:
+            raise BusyError("the loader is in use by another thread")
 
     def begin(self):
         """Begins a pass. One that is under way is over."""
-        if self.reading is not None and self.reading.source is not None:
-            self.reading.source.drop()
+        self._check_idle()
+        before = self.reading
+        if before is not None and before.lost:
+            before.recover()
+        if before is not None and before.source is not None:
+            before.lost = True  # if this is interrupted, and the pass goes on
+            before.source.drop()
         if self.again and self.place is not None:
-            self.back = self.place[0], 0
+            self.handed = self.handed._replace(back=(self.place[0], 0))
         self.again = False
-        self.place = None
         self.reading = Reading(self)
         return self.reading
 
     def chain(self):
         """The loader's own pass, and the last stage over it."""
-        if self.back is not None:
-            self._core.seek(*self.back)
-            self.back = None
+        if self.handed.back is not None:
+            self._core.seek(*self.handed.back)
+            self.handed = self.handed._replace(back=None)
         if self.state is None:
-            self.state = self._core.state()
-        first = source = First(iter(self._core))
+            self.handed = Stand(self._core.state())
+        first = source = iter(self._core)
         for stage in self._stages:
             source = stage.over(source)
         return first, source
 
     def set_epoch(self, epoch):
         under_way = self.reading is not None and not self.reading.over and self.place is not None
-        if under_way and self.place[0] == epoch and self.back is None:
+        if under_way and self.place[0] == epoch and self.handed.back is None:
             self.again = True  # the loader itself may be in the next epoch already
             return
-        self._core.set_epoch(epoch)
-        self.moved()
+        self.move(self._core.set_epoch, epoch)
 
-    def moved(self):
-        """The loader was told to go elsewhere: what was read ahead is not wanted."""
-        self.state = self.place = self.back = None
-        self.again = False
+    def move(self, call, *to):
+        """Has the loader go elsewhere. It stays where the user stands if that fails."""
+        self._check_idle()
+        if self.reading is not None:
+            self.reading.go_back()
+        call(*to)
         if self.reading is not None and self.reading.source is not None:
             self.reading.source.drop()
             self.reading.source = None
+        self.again = False
+        self.handed = Stand()
 
     def close(self):
+        self._check_idle()
         if self.reading is not None and self.reading.source is not None:
             self.reading.source.drop()
         self.reading = None

@@ -185,13 +185,17 @@ class Pool:
         self._number += 1
         work.number = self._number
         work.reply = None
-        self.jobs[work.number] = work
         work.message["job"].number = work.number
-        try:
-            _worker.send(self._sock, work.message, work.descriptors())
-        except OSError:
-            self.receive(0)  # perhaps it has said why
-            self._gone()
+        with _worker.packed(work.message) as (data, fds):
+            try:
+                self.jobs[work.number] = work
+                socket.send_fds(self._sock, [data], [*fds, *work.descriptors()])
+            except OSError:
+                self.receive(0)  # perhaps it has said why
+                self._gone()
+            except BaseException:  # of a signal handler: whether a worker has it is not known
+                self.lost = self.lost or "a batch was interrupted on its way to the transform workers"
+                raise
 
     def kill(self):
         """Ends all of them, whatever they do."""
@@ -322,20 +326,20 @@ class Work:
         self.epoch, self.began, self.position = item.epoch, item.began, item.position
         self._state = item.state()
         self._values = None
+        self._columns = None  # of the item, once one is asked for
         layout = item.layout()
         outside = [c for c, row in enumerate(layout) if not row[8]]
         number, self._ring, _, size = item.ring()
-        self._others = [_copied(item.memory(c)) for c in outside]
+        self._others = {c: _copied(item.memory(c)) for c in outside}
         job = _worker.Job(0, item.epoch, _draw_seed(self._state), item.samples)
         self.message = {"job": job, "ring": (number, size), "others": outside, "layout": layout}
 
     def descriptors(self):
-        return [self._ring, *self._others]
+        return [self._ring, *self._others.values()]
 
     def release(self):
-        for fd in self._others:
-            os.close(fd)
-        self._others = []
+        while self._others:
+            os.close(self._others.popitem()[1])
         if self._item is not None:
             self._item.release()
         self._item = None
@@ -388,11 +392,17 @@ class Work:
         self._stage.count_skipped(reply["skipped"], self.epoch)
         view = _View(pool.slots[reply["slot"]], pool.pid, len(pool.slots) > _SLOTS_MOST)
         self._values = Import(reply["text"], view.part, self._column).load()
+        self._columns = None
         self.release()
 
     def _column(self, c):
-        values = self._item.values()
-        return (list(values.values()) if isinstance(values, dict) else values)[c]
+        """One of the batch's own, with what the transform has written to it."""
+        if c in self._others:
+            _copy_back(self._others[c], self._item.memory(c))
+        if self._columns is None:
+            values = self._item.values()
+            self._columns = [*values.values()] if isinstance(values, dict) else values
+        return self._columns[c]
 
 
 def _copied(data):
@@ -401,6 +411,12 @@ def _copied(data):
     with open(fd, "wb", closefd=False) as file:
         file.write(data)
     return fd
+
+
+def _copy_back(fd, data):
+    with open(fd, "rb", closefd=False) as file:
+        file.seek(0)
+        file.readinto(data)
 
 
 class _View:
@@ -455,11 +471,10 @@ class Transforming(Ahead):
         work = Work(item, self._stage)
         try:
             self._pool.submit(work)
+            return work
         except BaseException:
-            self._pool.jobs.pop(work.number, None)
-            work.release()
+            self.abandon(work)  # workers may have it all the same
             raise
-        return work
 
     def ready(self, work):
         while work.reply is None and work.number in self._pool.jobs:
@@ -474,11 +489,10 @@ class Transforming(Ahead):
         deadline, warned = began + self._stage.timeout_s, 5.0
         try:
             while work.reply is None:
-                more = self.error is None and len(self.waiting) + 1 < self.depth
+                more = not (self.over or self.error) and len(self.waiting) + 1 < self.depth
                 self._pool.receive(0.002 if more else _TICK_S)
                 if more and work.reply is None:
                     self.fill(False)
-                    self.lost = True  # the one that is waited for
                 waited = time.monotonic() - max(began, self._pool.ready_at)
                 if time.monotonic() > deadline:
                     self._hung(work)
@@ -489,7 +503,6 @@ class Transforming(Ahead):
             self._stage.wait_s += time.monotonic() - began
             work.deliver(self._pool)
         except BaseException:
-            self.lost = True
             self.abandon(work)
             self._stage.let_go()
             raise

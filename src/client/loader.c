@@ -18,13 +18,11 @@
 #include "client/opts.h"
 #include "client/request.h"
 #include "ring/agreement.h"
-#include "ring/blend.h"
 #include "ring/settings.h"
 
 #define POLL_NS    (100 * LEAT_MS)
 #define RELEASE_NS (10 * LEAT_S) /* how long close() waits for events of batches that are to be released */
 #define EVENT_NS   (1 * LEAT_MS) /* between two looks at such events while waiting */
-#define BESIDE_NS  (LEAT_S / 2)  /* how long a question may keep a call waiting that has a deadline of its own */
 #define LISTEN_NS  LEAT_S        /* a rank that never has to wait looks at its socket that often */
 
 /* Once per process: what is wrong with the environment is wrong for all loaders. */
@@ -330,6 +328,16 @@ static struct leat_rank_expect expect(const struct leat_loader *l)
     };
 }
 
+/* Moves the cursor to after a batch, or to after the end of an epoch. */
+static void advance(struct leat_loader *l, const struct leat_rank_expect *next)
+{
+    l->epoch = next->end ? next->epoch + 1 : next->epoch;
+    l->position = next->end ? 0 : next->position;
+    l->placed = next->end; /* at the beginning of an epoch */
+    l->again = false;
+    l->delivered |= !next->end;
+}
+
 static leat_status take(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
 {
     struct leat_rank_expect next = expect(l);
@@ -343,11 +351,11 @@ static leat_status take(struct leat_loader *l, struct leat_batch **out, struct l
     if (rc != LEAT_OK)
         return rc;
     l->taken++;
-    l->epoch = next.end ? next.epoch + 1 : next.epoch;
-    l->position = next.end ? 0 : next.position;
-    l->placed = next.end; /* at the beginning of an epoch */
-    l->again = false;
-    l->delivered |= !next.end;
+    l->peeked.place = next;
+    l->peeked.samples = next.end ? 0 : leat_batch_samples(*out);
+    l->peeked.pending = !next.end;
+    if (next.end) /* there is nothing to accept */
+        advance(l, &next);
     return LEAT_OK;
 }
 
@@ -432,6 +440,8 @@ static leat_status next_batch(struct leat_loader *l, struct leat_batch **out, st
     uint64_t now = l->patience.began_ns;
     struct leat_batch *batch = NULL;
     leat_status rc = LEAT_OK;
+    if (l->peeked.pending) /* not accepted: it comes again, from a ring that is opened at the cursor */
+        leat_opening_disconnect(l);
     leat_releases_poll(l->releases);
     leat_lookup_collect(l);
     if (!l->agreed)
@@ -457,16 +467,32 @@ static leat_status next_batch(struct leat_loader *l, struct leat_batch **out, st
         return rc;
     }
     *out = batch;
-    if (batch) {
-        l->reopens = 0;
-        l->account.batches++;
-        l->account.samples += leat_batch_samples(batch);
-        leat_opening_show(l);
-    }
     return LEAT_OK;
 }
 
+static void accept(struct leat_loader *l)
+{
+    advance(l, &l->peeked.place);
+    l->peeked.pending = false;
+    l->reopens = 0;
+    l->account.batches++;
+    l->account.samples += l->peeked.samples;
+    leat_opening_show(l);
+}
+
 leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = next_batch(l, out, err);
+    if (rc == LEAT_OK && *out)
+        accept(l);
+    leat_turn_end(&l->turn);
+    return rc;
+}
+
+leat_status leat_loader_peek(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
 {
     leat_status rc = use(l, err);
     if (rc != LEAT_OK)
@@ -476,10 +502,24 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
     return rc;
 }
 
+leat_status leat_loader_accept(struct leat_loader *l, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (l->peeked.pending)
+        accept(l);
+    else
+        rc = leat_fail(err, LEAT_INVALID,
+                       "there is no batch to accept: peek() has returned none since the loader moved");
+    leat_turn_end(&l->turn);
+    return rc;
+}
+
 bool leat_loader_ready(const struct leat_loader *l)
 {
     leat_releases_poll(l->releases);
-    return l->ring && l->pid == getpid() && l->agreed && !l->beginning && published(l);
+    return l->ring && l->pid == getpid() && l->agreed && !l->beginning && !l->peeked.pending && published(l);
 }
 
 bool leat_loader_full(const struct leat_loader *l)
@@ -614,64 +654,6 @@ leat_status leat_loader_agreement(struct leat_loader *l, char **out, struct leat
 leat_status leat_loader_compare(const char *mine, const char *theirs, const char *who, struct leat_error *err)
 {
     return leat_agreement_compare(mine, theirs, who, err);
-}
-
-static bool put(json_t *object, const char *name, json_t *value)
-{
-    return json_object_set_new(object, name, value) == 0;
-}
-
-/* How far each stream of a mixture is. */
-static bool put_streams(const struct leat_loader *l, json_t *s)
-{
-    struct leat_blend_spec *mix = l->request.opts.mix ? calloc(1, sizeof *mix) : NULL;
-    bool named = mix && leat_blend_read(l->request.opts.mix, mix, NULL) == LEAT_OK;
-    json_t *streams = named ? json_object() : NULL;
-    bool good =
-        !l->request.opts.mix || (streams && leat_rank_state_progress(l->state, mix, l->epoch, l->position, streams));
-    if (named)
-        leat_blend_free(mix);
-    free(mix);
-    if (!streams)
-        return good;
-    return put(s, "streams", streams) && good;
-}
-
-static leat_status tell_stats(struct leat_loader *l, uint64_t deadline_ns, char **out, struct leat_error *err)
-{
-    char *theirs = NULL;
-    json_t *s = NULL;
-    struct leat_account now;
-    struct leat_account a;
-    leat_status rc = leat_opening_stats(l, deadline_ns, &theirs, err);
-    if (rc != LEAT_OK)
-        return rc;
-    if (!theirs || leat_json_read(theirs, strlen(theirs), 0, &s, NULL) != LEAT_OK)
-        s = json_object();
-    bool told = json_object_size(s) > 0; /* an agent that is gone, or has only looked, says nothing */
-    free(theirs);
-    leat_account_read(s, &now);
-    leat_opening_account(l, told ? &now : NULL, &a);
-    bool good = leat_account_write(&a, LEAT_OF_RANK, LEAT_OF_AGENT, s) && put(s, "version", json_string(l->id)) &&
-                put(s, "agent_pid", json_integer(l->connection.agent_pid)) &&
-                put(s, "socket", json_string(l->connection.paths.socket)) &&
-                put(s, "log", json_string(l->connection.paths.log)) && put_streams(l, s);
-    *out = good ? leat_json_write(s, JSON_COMPACT) : NULL;
-    json_decref(s);
-    return *out ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for statistics");
-}
-
-leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_error *err)
-{
-    uint64_t deadline = leat_after(l->timeout_ns);
-    bool beside;
-    leat_status rc = leat_turn_look(&l->turn, deadline, l->stop, l->stop_user, &beside, err);
-    if (rc != LEAT_OK)
-        return rc;
-    uint64_t soon = leat_after(BESIDE_NS);
-    rc = tell_stats(l, beside && soon < deadline ? soon : deadline, out, err);
-    leat_turn_looked(&l->turn);
-    return rc;
 }
 
 static leat_status tell_series(struct leat_loader *l, char **out, struct leat_error *err)

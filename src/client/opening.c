@@ -71,6 +71,7 @@ void leat_opening_disconnect(struct leat_loader *l)
     l->ready_fd = -1;
     leat_rank_ring_drop(l->ring);
     l->ring = NULL;
+    l->peeked.pending = false;
 }
 
 static void forget(struct leat_buf *secret)

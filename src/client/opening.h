@@ -43,6 +43,11 @@ struct leat_loader {
     struct leat_releases *releases;
     int ready_fd; /* eventfd: the agent has published */
     uint32_t taken;
+    struct {
+        struct leat_rank_expect place;
+        uint32_t samples;
+        bool pending;         /* not accepted: the cursor is before it, and the ring after it */
+    } peeked;                 /* the batch that peek() returned last */
     struct leat_error failed; /* the agent's last word on this loader; status LEAT_OK: none */
     uint64_t listened_ns;     /* when messages that come unasked were looked for last */
     uint32_t reopens;         /* in a row without a batch between them */
@@ -55,7 +60,7 @@ struct leat_loader {
     uint64_t units;
     uint64_t batches; /* 0 before the world is known */
 
-    /* The cursor: after the last batch taken. */
+    /* The cursor: after the last batch accepted. */
     uint64_t epoch;
     uint64_t position;
     bool placed;    /* put there on purpose, no batch taken since: a pass begins right there */

@@ -19,6 +19,7 @@ PROMISES = [
     "threads",
     "fork",
     "state",
+    "peek",
 ]
 
 

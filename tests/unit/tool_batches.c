@@ -609,18 +609,79 @@ static void state_of_a_batch_is_the_state_after_it(const char *url)
     leat_loader_close(other);
 }
 
+static void stands_at(struct leat_loader *loader, const char *expected)
+{
+    char *state = NULL;
+    OK(leat_loader_state(loader, &state, why));
+    CHECK(strcmp(state, expected) == 0);
+    free(state);
+}
+
+/* peek() returns what is next until it is accepted, also after a jump, to the very end of an epoch. */
+static void a_batch_that_is_not_accepted_comes_again(const char *url)
+{
+    struct leat_loader *loader = open_loader(url);
+    struct leat_batch *batch = NULL;
+    struct leat_batch *kept = NULL;
+    struct leat_error err;
+    char *begin = NULL;
+    CHECK(leat_loader_accept(loader, &err) == LEAT_INVALID);
+    OK(leat_loader_state(loader, &begin, why));
+    OK(leat_loader_peek(loader, &kept, why));
+    CHECK(holds(numbers(kept), 0));
+    stands_at(loader, begin);
+    CHECK(!leat_loader_ready(loader));
+    for (int again = 0; again < 3; again++) {
+        OK(leat_loader_peek(loader, &batch, why));
+        CHECK(holds(numbers(batch), 0) && leat_batch_began(batch) == 0);
+        leat_batch_release(batch);
+        stands_at(loader, begin);
+    }
+    free(begin);
+    CHECK(holds(numbers(kept), 0)); /* its memory is its own as long as it is held */
+    leat_batch_release(kept);
+    OK(leat_loader_accept(loader, why));
+    CHECK(leat_loader_accept(loader, &err) == LEAT_INVALID);
+    batch = next(loader);
+    CHECK(holds(numbers(batch), EACH));
+    leat_batch_release(batch);
+    OK(leat_loader_peek(loader, &batch, why));
+    leat_batch_release(batch);
+    OK(leat_loader_set_epoch(loader, 3, why));
+    CHECK(leat_loader_accept(loader, &err) == LEAT_INVALID); /* it was moved */
+    for (int64_t at = 0;; at += EACH) {
+        OK(leat_loader_peek(loader, &batch, why));
+        leat_batch_release(batch);
+        if (!batch)
+            break;
+        OK(leat_loader_peek(loader, &batch, why));
+        CHECK(leat_loader_epoch(loader) == 3 && leat_batch_began(batch) == (uint64_t)at);
+        leat_batch_release(batch);
+        OK(leat_loader_accept(loader, why));
+    }
+    CHECK(leat_loader_epoch(loader) == 4);
+    leat_loader_close(loader);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*keep)(const char *url);
     } promises[] = {
-        {"options", options_of_other_releases},      {"outputs", outputs_of_other_releases},
-        {"settings", settings_of_other_releases},    {"columns", columns_of_other_releases},
-        {"copy", copied_batches_hold_the_same},      {"callback", released_after_a_callback},
-        {"descriptor", released_after_a_descriptor}, {"timeout", waiting_for_an_event_times_out},
-        {"close", closing_keeps_what_is_still_read}, {"threads", released_on_another_thread},
-        {"fork", fork_leaves_events_to_the_parent},  {"state", state_of_a_batch_is_the_state_after_it},
+        {"options", options_of_other_releases},
+        {"outputs", outputs_of_other_releases},
+        {"settings", settings_of_other_releases},
+        {"columns", columns_of_other_releases},
+        {"copy", copied_batches_hold_the_same},
+        {"callback", released_after_a_callback},
+        {"descriptor", released_after_a_descriptor},
+        {"timeout", waiting_for_an_event_times_out},
+        {"close", closing_keeps_what_is_still_read},
+        {"threads", released_on_another_thread},
+        {"fork", fork_leaves_events_to_the_parent},
+        {"state", state_of_a_batch_is_the_state_after_it},
+        {"peek", a_batch_that_is_not_accepted_comes_again},
     };
     for (size_t i = 0; argc == 3 && i < sizeof promises / sizeof *promises; i++) {
         if (strcmp(argv[1], promises[i].name) == 0) {

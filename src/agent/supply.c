@@ -365,10 +365,10 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
     s->agent = o->agent;
     s->from.supply = s;
     const struct leat_root *root = leat_dataset_root(o->dataset);
+    const uint8_t *identities = leat_dataset_identities(o->dataset);
     leat_status rc = leat_source_open(o->agent->feed, o->dataset, &s->source, err);
     if (rc == LEAT_OK)
-        rc = leat_sched_set_open(o->agent->sched, leat_root_chunk_name(root, 0), root->sizes, root->chunks, &s->from,
-                                 &s->set, err);
+        rc = leat_sched_set_open(o->agent->sched, identities, root->sizes, root->chunks, &s->from, &s->set, err);
     if (rc != LEAT_OK) {
         leat_source_close(s->source, NULL, NULL);
         free(s);
@@ -507,6 +507,8 @@ static void open_here(struct leat_task *task)
         leat_dataset_open(o->request.url, &opts, o->request.id ? o->id : NULL, &o->dataset, &o->err);
     if (o->dataset)
         settle_access(o);
+    if (o->dataset && o->err.status == LEAT_OK)
+        leat_dataset_identify(o->dataset, &o->err);
     if (o->dataset) {
         struct leat_store_place at = {0};
         leat_store_place(leat_dataset_home(o->dataset)->store, &at);

@@ -6,6 +6,7 @@
 
 #include "base/prefix.h"
 #include "dataset/fetch.h"
+#include "dataset/identity.h"
 #include "dataset/keys.h"
 #include "dataset/recipes.h"
 #include "dataset/sections.h"
@@ -26,6 +27,7 @@ struct leat_dataset {
     struct leat_sections *sections;
     struct leat_recipes *recipes;     /* NULL: all chunks are stored */
     struct leat_selection *selection; /* NULL: all samples count */
+    struct leat_identities identities;
 };
 
 /* The rest of a root, after its first `got` bytes: in ranges, since a bucket gives one connection far less than the
@@ -169,6 +171,7 @@ void leat_dataset_close(struct leat_dataset *d)
     leat_prefix_free(&d->by_chunk);
     leat_prefix_free(&d->all_by_chunk);
     leat_selection_free(d->selection);
+    leat_identities_free(&d->identities);
     free(d->root_data);
     leat_home_close(&d->home);
     free(d);
@@ -187,6 +190,21 @@ const uint8_t *leat_dataset_id(const struct leat_dataset *d)
 const uint8_t *leat_dataset_root_id(const struct leat_dataset *d)
 {
     return d->version.root;
+}
+
+leat_status leat_dataset_identify(struct leat_dataset *d, struct leat_error *err)
+{
+    return d->identities.chunks ? LEAT_OK : leat_identities_make(&d->root, d->recipes, &d->identities, err);
+}
+
+const uint8_t *leat_dataset_identity(const struct leat_dataset *d)
+{
+    return d->identities.whole;
+}
+
+const uint8_t *leat_dataset_identities(const struct leat_dataset *d)
+{
+    return d->identities.chunks;
 }
 
 const struct leat_home *leat_dataset_home(const struct leat_dataset *d)

@@ -33,6 +33,12 @@ const struct leat_root *leat_dataset_root(const struct leat_dataset *d);
 const uint8_t *leat_dataset_id(const struct leat_dataset *d);
 const uint8_t *leat_dataset_root_id(const struct leat_dataset *d);
 
+/* Which chunks have the same bytes, in this dataset and others: identity.h. To be made by one thread before others ask.
+ */
+leat_status leat_dataset_identify(struct leat_dataset *d, struct leat_error *err);
+const uint8_t *leat_dataset_identity(const struct leat_dataset *d);   /* of all of it: LEAT_SHA256_SIZE bytes */
+const uint8_t *leat_dataset_identities(const struct leat_dataset *d); /* … of each chunk */
+
 const struct leat_home *leat_dataset_home(const struct leat_dataset *d);
 
 /* The samples that count: all, or those of a selection. Numbers of samples everywhere count these. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/prefix.h"
 #include "dataset/fetch.h"
 #include "dataset/identity.h"
@@ -372,6 +373,28 @@ leat_status leat_dataset_recipe_pieces(const struct leat_dataset *d, uint32_t ch
                                        struct leat_error *err)
 {
     return leat_recipes_place(d->recipes, chunk, out, err);
+}
+
+leat_status leat_dataset_recipe(struct leat_dataset *d, uint32_t chunk, uint8_t **out, uint32_t *n,
+                                struct leat_error *err)
+{
+    uint8_t at[8];
+    uint32_t bytes = leat_dataset_recipe_bytes(d, chunk);
+    uint8_t *recipe = bytes ? malloc(bytes) : NULL;
+    leat_status rc = LEAT_OK;
+    if (bytes && !recipe)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a recipe of %" PRIu32 " bytes", bytes);
+    if (bytes)
+        rc = leat_dataset_read(d, LEAT_SECTION_RECIPES, 8 * (uint64_t)chunk, at, sizeof at, err);
+    if (rc == LEAT_OK && bytes)
+        rc = leat_dataset_read(d, LEAT_SECTION_RECIPES, leat_get_u64(at), recipe, bytes, err);
+    if (rc != LEAT_OK) {
+        free(recipe);
+        return rc;
+    }
+    *out = recipe;
+    *n = bytes;
+    return LEAT_OK;
 }
 
 leat_status leat_dataset_begin(const struct leat_dataset *d, uint32_t chunk, const void *recipe, void *into,

@@ -83,6 +83,8 @@ leat_status leat_dataset_load(struct leat_dataset *d, uint32_t chunk, void **dat
 /* The steps of it, for callers that do not wait (feed.h). A chunk that is made of a recipe comes in two: the recipe,
  * from where leat_dataset_recipe_pieces() (piece.h) says, and what leat_dataset_begin() then says. */
 uint32_t leat_dataset_recipe_bytes(const struct leat_dataset *d, uint32_t chunk); /* 0: it has none, it is stored */
+leat_status leat_dataset_recipe(struct leat_dataset *d, uint32_t chunk, uint8_t **out, uint32_t *n,
+                                struct leat_error *err); /* its bytes, verified; the caller frees them. NULL: none */
 leat_status leat_dataset_begin(const struct leat_dataset *d, uint32_t chunk, const void *recipe, void *into,
                                struct leat_pieces *pieces, struct leat_store **store,
                                struct leat_error *err); /* leat_recipes_begin */

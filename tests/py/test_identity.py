@@ -11,9 +11,13 @@ import tarfile
 
 import numpy as np
 import pytest
+from conftest import SANITIZE
+from format_reader import Dataset
 from format_writer import Elsewhere, Field, Place
+from machines import FakePeer
 from PIL import Image
 from plain_server import VALIDATORS, PlainServer
+from test_job import Alone, request
 
 TOKENS = 8192
 
@@ -313,6 +317,50 @@ def test_every_job_gets_the_bytes_that_were_indexed(lt, runtime, run_leat, plain
     world = World(seed, run_leat, plain, faulty, tmp_path, shm_path / "cache")
     for _ in range(12 if seed == 1 else 40):
         world.act(lt, runtime)
+
+
+@pytest.fixture
+def two_alike(plain, tmp_path):
+    """Datasets of one version, as earlier releases made them, whose data are those of two web servers: (addresses,
+    [{key: bytes}, …], content id, name of the first chunk)."""
+    known, urls, ids = [], [], set()
+    for number in range(2):
+        draw = random.Random(number)
+        files = {f"{i}.bin": draw.randbytes(500) for i in range(16)}
+        server = plain("none", {f"/d/{name}": data for name, data in files.items()})
+        samples = [(k.encode(), {"bin": Elsewhere(f"/d/{k}".encode(), data)}) for k, data in files.items()]
+        dest = tmp_path / f"alike{number}"
+        ids.add(Place(dest).index([Field("bin", 1)], [(0, samples[:8]), (0, samples[8:])], [server.url]))
+        known.append(files)
+        urls.append(str(dest))
+    (id,) = ids
+    return urls, known, id, Dataset(urls[0]).root.names[0].hex()
+
+
+def test_differences_between_two_servers_are_seen(run_leat, two_alike):
+    (a, b), *_ = two_alike
+    assert "16 changed" in run_leat("diff", "--bytes", a, b, status=1).stdout
+    assert "16 the same" in run_leat("diff", "--bytes", a, a, status=0).stdout
+
+
+@pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
+@pytest.mark.parametrize("both", [False, True])
+def test_a_machine_gives_no_chunk_that_may_be_of_another_server(lt, two_alike, tmp_path, both):
+    """When its job reads two datasets of one id, the one that asks does not say which it means."""
+    urls, known, id, name = two_alike
+    mix = lt.Mix({"a": 0.5, "b": 0.5}, dict(zip("ab", urls)))
+    peer = FakePeer(lambda path: (404, b""))
+    alone = Alone(lt, mix if both else urls[0], peer.address, **({"epoch_size": 32} if both else {}))
+    peer.begin(tmp_path, alone.members["cert"], alone.members["key"])
+    alone.join()
+    read = alone.read()
+    code, body = request(alone.own, f"/chunk/{id}/0/{name}", alone.members["token"])
+    alone.close()
+    peer.close()
+    assert read and all(data in (files[k] for files in known[: 1 + both]) for k, data in read)
+    assert len({data for _, data in read}) == len(read), "each once"
+    assert code == (404 if both else 200)
+    assert both or all(data in body for data in list(known[0].values())[:8])
 
 
 def test_objects_whose_bucket_lists_weak_tags_are_read_for_checksums(run_leat, faulty, tmp_path):

@@ -28,7 +28,7 @@ static void blend_free(struct leat_blend *b)
     leat_sched_set_close(b->set);
     for (uint32_t i = 0; i < b->n; i++)
         leat_supply_release(b->supplies[i]);
-    free(b->names);
+    free(b->identities);
     free(b->sizes);
     free(b);
 }
@@ -80,7 +80,7 @@ static struct leat_blend *find(const struct leat_blending *w)
     return NULL;
 }
 
-/* Names and sizes of all chunks, one stream after the other. */
+/* Identities and sizes of all chunks, one stream after the other. */
 static leat_status gather(struct leat_blend *b, struct leat_error *err)
 {
     uint64_t chunks = 0;
@@ -89,14 +89,15 @@ static leat_status gather(struct leat_blend *b, struct leat_error *err)
     if (chunks > LEAT_ORDER_CHUNKS_MAX)
         return leat_fail(err, LEAT_LIMIT, "the streams of a mixture have at most %u chunks together",
                          LEAT_ORDER_CHUNKS_MAX);
-    b->names = malloc((size_t)chunks * LEAT_SHA256_SIZE + 1);
+    b->identities = malloc((size_t)chunks * LEAT_SHA256_SIZE + 1);
     b->sizes = malloc((size_t)chunks * sizeof *b->sizes + 1);
-    if (!b->names || !b->sizes)
+    if (!b->identities || !b->sizes)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture of %llu chunks", (unsigned long long)chunks);
     for (uint32_t i = 0; i < b->n; i++) {
         const struct leat_root *root = leat_dataset_root(b->supplies[i]->dataset);
         b->first[i] = b->chunks;
-        memcpy(b->names + (size_t)b->chunks * LEAT_SHA256_SIZE, root->names, (size_t)root->chunks * LEAT_SHA256_SIZE);
+        memcpy(b->identities + (size_t)b->chunks * LEAT_SHA256_SIZE, leat_dataset_identities(b->supplies[i]->dataset),
+               (size_t)root->chunks * LEAT_SHA256_SIZE);
         memcpy(b->sizes + b->chunks, root->sizes, (size_t)root->chunks * sizeof *b->sizes);
         b->chunks += root->chunks;
     }
@@ -126,7 +127,7 @@ static leat_status make(const struct leat_blending *w, struct leat_blend **out, 
     }
     leat_status rc = gather(b, err);
     if (rc == LEAT_OK)
-        rc = leat_sched_set_open(b->agent->sched, b->names, b->sizes, b->chunks, &b->from, &b->set, err);
+        rc = leat_sched_set_open(b->agent->sched, b->identities, b->sizes, b->chunks, &b->from, &b->set, err);
     if (rc != LEAT_OK) {
         blend_free(b);
         return rc;

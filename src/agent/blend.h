@@ -16,7 +16,7 @@ struct leat_blend {
     uint32_t n;
     struct leat_supply *supplies[LEAT_BLEND_STREAMS_MAX];
     uint32_t first[LEAT_BLEND_STREAMS_MAX]; /* number of each one's first chunk */
-    uint8_t *names;
+    uint8_t *identities;                    /* dataset/identity.h */
     uint32_t *sizes;
     uint32_t chunks;
     struct leat_sched_set *set;

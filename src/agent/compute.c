@@ -545,7 +545,7 @@ static leat_status identify(const struct leat_loading *l, struct leat_loading_st
     leat_buf_init(&b, 1 << 20);
     if (l->mixture)
         digest_mixture(l, mixture);
-    leat_buf_add(&b, s->spec.dataset, sizeof s->spec.dataset);
+    leat_buf_add(&b, leat_dataset_identity(s->supply->dataset), LEAT_SHA256_SIZE);
     leat_buf_printf(&b, "%s\n%llu %d %u %s %llu\n", s->spec.view, (unsigned long long)s->spec.seed, s->spec.shuffle,
                     s->spec.window, mixture, (unsigned long long)l->epoch_units);
     leat_buf_printf(&b, "%u %u %u %u %d\n", (unsigned)(s - l->streams), l->rank, l->world, l->global_batch, l->last);

@@ -127,20 +127,32 @@ static void on_chunk(struct leat_sched_guest *guest, bool here)
     leat_door_answer(r, 200, leat_feed_bytes(guest->chunk), guest->chunk->bytes, on_sent, g);
 }
 
-/* A dataset that a loader of this job reads: a job's token is not one for other jobs' data. */
-static const struct leat_supply *find_supply(const struct leat_guest *g)
+/* Whether a loader of this job reads it: a job's token is not one for other jobs' data. */
+static bool is_read(const struct leat_job *j, const struct leat_supply *s)
 {
-    for (const struct leat_supply *s = g->job->agent->supplies; s; s = s->next) {
-        if (s->leaving || memcmp(leat_dataset_id(s->dataset), g->id, sizeof g->id) != 0)
-            continue;
-        for (const struct leat_supply *first = g->job->agent->supplies; first; first = first->next) {
-            for (const struct leat_loading *l = first->loadings; l; l = l->next) {
-                if (l->job == g->job && l->lane && leat_loading_reads(l, s))
-                    return s;
-            }
+    for (const struct leat_supply *first = j->agent->supplies; first; first = first->next) {
+        for (const struct leat_loading *l = first->loadings; l; l = l->next) {
+            if (l->job == j && l->lane && leat_loading_reads(l, s))
+                return true;
         }
     }
-    return NULL;
+    return false;
+}
+
+/* The dataset that is asked for. *doubt: the job reads several with this id whose bytes may differ, as indexes of two
+ * web servers that earlier releases made; then it is not known which of them is meant. */
+static const struct leat_supply *find_supply(const struct leat_guest *g, bool *doubt)
+{
+    const struct leat_supply *found = NULL;
+    *doubt = false;
+    for (const struct leat_supply *s = g->job->agent->supplies; s; s = s->next) {
+        if (s->leaving || memcmp(leat_dataset_id(s->dataset), g->id, sizeof g->id) != 0 || !is_read(g->job, s))
+            continue;
+        *doubt |= found && memcmp(leat_dataset_identity(found->dataset), leat_dataset_identity(s->dataset),
+                                  LEAT_SHA256_SIZE) != 0;
+        found = s;
+    }
+    return *doubt ? NULL : found;
 }
 
 static bool is_chunk(const struct leat_guest *g)
@@ -196,7 +208,8 @@ static bool read_disk(struct leat_guest *g)
         return false;
     g->lent.op =
         (struct leat_disk_op){.kind = LEAT_DISK_READ, .data = g->lent.memory.data, .bytes = bytes, .done = on_read};
-    memcpy(g->lent.op.name, g->name, sizeof g->lent.op.name);
+    memcpy(g->lent.op.name, leat_dataset_identities(g->supply->dataset) + (size_t)g->number * LEAT_SHA256_SIZE,
+           sizeof g->lent.op.name);
     g->lent.agent = a;
     g->lent.busy = true;
     a->lent.bytes += bytes;
@@ -224,9 +237,10 @@ static void on_time(struct leat_timer *timer)
     struct leat_agent *agent = g->job->agent;
     bool late = leat_now_ns() >= g->until_ns;
     bool waits = g->visiting || g->lent.busy;
+    bool doubt = false;
     if (!g->supply)
-        g->supply = find_supply(g);
-    if (g->supply && !waits && !come(g)) {
+        g->supply = find_supply(g, &doubt);
+    if (doubt || (g->supply && !waits && !come(g))) {
         tell(g, 404);
         return;
     }
@@ -249,7 +263,8 @@ static void on_copy_sent(void *user, uint64_t bytes)
 /* A copy, so that nothing has to be pinned for it. */
 static void give_recipe(struct leat_guest *g)
 {
-    g->supply = find_supply(g);
+    bool doubt;
+    g->supply = find_supply(g, &doubt);
     const struct leat_sched_chunk *c = g->supply && is_chunk(g) ? leat_sched_here(g->supply->set, g->number) : NULL;
     size_t n = 0;
     const void *recipe = c ? leat_feed_recipe(c, &n) : NULL;

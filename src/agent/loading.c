@@ -172,8 +172,7 @@ void leat_loading_fail(struct leat_loading *l, const struct leat_error *err)
 
 static void plan(struct leat_loading *l)
 {
-    l->coming.err = (struct leat_error){0};
-    leat_cursor_next(l->cursor, &l->coming.plan, &l->coming.err);
+    leat_error_settle(&l->coming.err, leat_cursor_next(l->cursor, &l->coming.plan, &l->coming.err));
 }
 
 /* On the loop. */
@@ -282,7 +281,7 @@ static void take_ring(struct leat_task *task)
         return;
     }
     if (err.status == LEAT_OK)
-        leat_loop_watch(l->opts.agent->loop, &l->released, EPOLLIN, &err);
+        leat_error_settle(&err, leat_loop_watch(l->opts.agent->loop, &l->released, EPOLLIN, &err));
     if (err.status == LEAT_OK)
         leat_sched_lane_ready(l->lane);
     leat_agent_pump(l->opts.agent);
@@ -293,8 +292,9 @@ static void take_ring(struct leat_task *task)
 static void make_ring(struct leat_task *task)
 {
     struct leat_loading *l = of_task(task);
-    leat_ring_create(l->outputs->columns, l->outputs->n, l->batch, l->outputs->slot_bytes, l->slots, &l->made,
-                     &l->opening_err);
+    leat_status rc = leat_ring_create(l->outputs->columns, l->outputs->n, l->batch, l->outputs->slot_bytes, l->slots,
+                                      &l->made, &l->opening_err);
+    leat_error_settle(&l->opening_err, rc);
     l->task.run = take_ring;
     leat_loop_post(l->opts.agent->loop, &l->task);
 }
@@ -416,7 +416,9 @@ static void take_computed(struct leat_task *task)
         free_if_idle(l);
         return;
     }
-    if (err.status == LEAT_OK && begin(l, &err) == LEAT_OK && l->world)
+    if (err.status == LEAT_OK)
+        leat_error_settle(&err, begin(l, &err));
+    if (err.status == LEAT_OK && l->world)
         return;                         /* take_ring() follows */
     l->opts.opened(l->opts.user, &err); /* may close it */
 }
@@ -425,7 +427,7 @@ static void take_computed(struct leat_task *task)
 static void compute(struct leat_task *task)
 {
     struct leat_loading *l = of_task(task);
-    leat_loading_compute(l, &l->opening_err);
+    leat_error_settle(&l->opening_err, leat_loading_compute(l, &l->opening_err));
     leat_request_free(&l->request);
     l->task.run = take_computed;
     leat_loop_post(l->opts.agent->loop, &l->task);

@@ -365,10 +365,10 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
     s->agent = o->agent;
     s->from.supply = s;
     const struct leat_root *root = leat_dataset_root(o->dataset);
+    const uint8_t *identities = leat_dataset_identities(o->dataset);
     leat_status rc = leat_source_open(o->agent->feed, o->dataset, &s->source, err);
     if (rc == LEAT_OK)
-        rc = leat_sched_set_open(o->agent->sched, leat_root_chunk_name(root, 0), root->sizes, root->chunks, &s->from,
-                                 &s->set, err);
+        rc = leat_sched_set_open(o->agent->sched, identities, root->sizes, root->chunks, &s->from, &s->set, err);
     if (rc != LEAT_OK) {
         leat_source_close(s->source, NULL, NULL);
         free(s);
@@ -464,31 +464,32 @@ static char *bucket_of(const char *url, const struct leat_access *access)
     return leat_buf_take(&b);
 }
 
-/* Whether the supply that is open already is what the address names now. */
-static bool still_it(const struct leat_opening *o, struct leat_error *err)
+/* *it: the supply that is open already is what the address names now. */
+static leat_status compare_known(const struct leat_opening *o, bool *it, struct leat_error *err)
 {
     struct leat_pointer now;
-    return leat_home_resolve(leat_dataset_home(o->known->dataset), NULL, &now, err) == LEAT_OK &&
-           is_version(o->known, now.id);
+    leat_status rc = leat_home_resolve(leat_dataset_home(o->known->dataset), NULL, &now, err);
+    if (rc == LEAT_OK)
+        *it = is_version(o->known, now.id);
+    return rc;
 }
 
 /* Keeps of the access what the dataset needs. What that lacks the rank looks for, and asks again. */
-static void settle_access(struct leat_opening *o)
+static leat_status settle_access(struct leat_opening *o)
 {
     struct leat_access *needed = NULL;
-    leat_dataset_access(o->dataset, o->access, &needed, &o->lacks, &o->err);
-    if (needed && o->lacks.n)
-        leat_fail(&o->err, LEAT_DENIED, "the data of %s are in %.200s, but nobody has said how that is reached",
-                  leat_dataset_home(o->dataset)->url, o->lacks.urls[0]);
-    if (!needed || o->lacks.n) {
+    leat_status rc = leat_dataset_access(o->dataset, o->access, &needed, &o->lacks, &o->err);
+    if (rc == LEAT_OK && o->lacks.n)
+        rc = leat_fail(&o->err, LEAT_DENIED, "the data of %s are in %.200s, but nobody has said how that is reached",
+                       leat_dataset_home(o->dataset)->url, o->lacks.urls[0]);
+    if (rc != LEAT_OK) {
         leat_access_free(needed);
-        return;
+        return rc;
     }
     leat_access_free(o->access);
     o->access = needed;
     o->place = place_of(leat_dataset_home(o->dataset)->url, o->access);
-    if (!o->place)
-        leat_fail(&o->err, LEAT_NO_MEMORY, "no memory for a dataset");
+    return o->place ? LEAT_OK : leat_fail(&o->err, LEAT_NO_MEMORY, "no memory for a dataset");
 }
 
 /* On an opener thread. */
@@ -502,11 +503,15 @@ static void open_here(struct leat_task *task)
         .expired = on_expired,
         .expired_user = o->hook,
     };
-    bool known = o->known && still_it(o, &o->err);
-    if (o->err.status == LEAT_OK && !known)
-        leat_dataset_open(o->request.url, &opts, o->request.id ? o->id : NULL, &o->dataset, &o->err);
-    if (o->dataset)
-        settle_access(o);
+    bool known = false;
+    leat_status rc = o->known ? compare_known(o, &known, &o->err) : LEAT_OK;
+    if (rc == LEAT_OK && !known)
+        rc = leat_dataset_open(o->request.url, &opts, o->request.id ? o->id : NULL, &o->dataset, &o->err);
+    if (rc == LEAT_OK && !known)
+        rc = settle_access(o);
+    if (rc == LEAT_OK && !known)
+        rc = leat_dataset_identify(o->dataset, &o->err);
+    leat_error_settle(&o->err, rc);
     if (o->dataset) {
         struct leat_store_place at = {0};
         leat_store_place(leat_dataset_home(o->dataset)->store, &at);

@@ -194,6 +194,12 @@ leat_status leat_fail_errno(struct leat_error *err, int os_error, const char *fo
     return status;
 }
 
+void leat_error_settle(struct leat_error *err, leat_status rc)
+{
+    if (rc == LEAT_OK)
+        *err = (struct leat_error){0};
+}
+
 leat_status leat_fail_context(struct leat_error *err, leat_status status, const char *format, ...)
 {
     if (!err)

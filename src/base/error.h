@@ -20,6 +20,10 @@ leat_status leat_fail_errno(struct leat_error *err, int os_error, const char *fo
 leat_status leat_fail_context(struct leat_error *err, leat_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* For code that keeps an error in the place of a status, as a thread does that hands it to another: *err is `rc` from
+ * here on. A call that succeeds at its second attempt may leave in *err what the first one met. */
+void leat_error_settle(struct leat_error *err, leat_status rc);
+
 #ifdef __clang_analyzer__
 /* A failure is never LEAT_OK. Without being told so the analyzer follows impossible paths. */
 #define leat_fail(err, status, ...)         (leat_fail(err, status, __VA_ARGS__), status)

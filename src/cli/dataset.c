@@ -177,6 +177,33 @@ leat_status leat_cli_pick_field(const struct leat_schema *schema, const char *na
     return rc;
 }
 
+const char *leat_cli_say_pins(const struct leat_pins *pins, char out[LEAT_CLI_PINS])
+{
+    const struct {
+        uint32_t n;
+        const char *how;
+    } ways[] = {{pins->etag, "ETag"},
+                {pins->date, "date and size"},
+                {pins->checksum, "a checksum"},
+                {pins->length, "nothing but their length"}};
+    size_t at = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (ways[i].n)
+            at += (size_t)snprintf(out + at, LEAT_CLI_PINS - at, "%s%" PRIu32 "%s by %s", at ? ", " : "", ways[i].n,
+                                   at ? "" : " chunks", ways[i].how);
+    }
+    return out;
+}
+
+const char *leat_cli_json_pins(const struct leat_pins *pins, char out[LEAT_CLI_PINS])
+{
+    snprintf(out, LEAT_CLI_PINS,
+             "{\"etag\": %" PRIu32 ", \"date\": %" PRIu32 ", \"checksum\": %" PRIu32 ", \"length\": %" PRIu32 "}",
+             pins->etag, pins->date, pins->checksum, pins->length);
+    return out;
+}
+
 char *leat_cli_show_key(const char *key, size_t n)
 {
     struct leat_buf b;

@@ -9,6 +9,7 @@
 #include "cli/store_options.h"
 #include "dataset/dataset.h"
 #include "dataset/mix.h"
+#include "dataset/pins.h"
 
 leat_status leat_cli_home_open(const struct leat_cli_store *settings, const char *url, struct leat_home *out,
                                struct leat_error *err);
@@ -45,6 +46,11 @@ leat_status leat_cli_pick_field(const struct leat_schema *schema, const char *na
 
 /* Chunks that are sorted by class, in words: "WHAT: …" and what to do about it, on standard output. */
 void leat_cli_print_mix(const char *what, const struct leat_mix_result *mix, uint32_t chunks, uint64_t bytes);
+
+/* How the chunks of an index are pinned: "12 chunks by ETag, 3 by a checksum". And as a JSON object. */
+#define LEAT_CLI_PINS 200
+const char *leat_cli_say_pins(const struct leat_pins *pins, char out[LEAT_CLI_PINS]);
+const char *leat_cli_json_pins(const struct leat_pins *pins, char out[LEAT_CLI_PINS]);
 
 /* A key for people, as leat_cli_escape() shows it. The caller frees it; NULL without memory. */
 char *leat_cli_show_key(const char *key, size_t n);

@@ -296,6 +296,7 @@ static void print_result(const struct indexing *x)
     const struct leat_raw_counts *c = &x->opened.counts;
     char id[2 * LEAT_SHA256_SIZE + 1];
     char size[LEAT_FORMAT_SIZE];
+    char pins[LEAT_CLI_PINS];
     leat_hex(x->result.id, sizeof x->result.id, id);
     if (x->s->json) {
         printf("{\"id\": \"%s\", \"format\": \"%s\", \"samples\": %" PRIu64 ", \"chunks\": %" PRIu32
@@ -303,18 +304,19 @@ static void print_result(const struct indexing *x)
                ", \"incomplete\": %" PRIu64 ", \"unnamed\": %" PRIu64 ", \"known\": %" PRIu64
                ", \"skipped_members\": %" PRIu64 ", \"other_objects\": %" PRIu64 ", \"tokens\": %" PRIu64
                ", \"documents\": %" PRIu64 ", \"list_requests\": %" PRIu64
-               ", \"list_s\": %.3f, \"sorted_by_class\": %s, \"guarded\": %s}\n",
+               ", \"list_s\": %.3f, \"sorted_by_class\": %s, \"guarded\": %s, \"pinned\": %s}\n",
                id, o->kind, o->samples, x->cut.chunks, o->objects, o->bytes, c->classes, c->hidden, c->incomplete,
                c->unnamed, c->known, x->opened.tar.skipped, x->opened.tar.other + x->opened.tokens.other,
                x->opened.tokens.tokens, x->opened.tokens.documents, o->requests, (double)x->opened_ns / 1e9,
-               x->mix.sorted ? "true" : "false", x->result.guarded ? "true" : "false");
+               x->mix.sorted ? "true" : "false", x->result.guarded ? "true" : "false",
+               leat_cli_json_pins(&x->result.pins, pins));
         return;
     }
     printf("%" PRIu64 " samples in %" PRIu32 " chunks, %" PRIu32 " objects, %s", o->samples, x->cut.chunks, o->objects,
            leat_format_size(o->bytes, size));
     if (c->classes)
         printf(", %" PRIu32 " labels", c->classes);
-    printf("\nid %s\n", id);
+    printf("\npinned: %s\nid %s\n", leat_cli_say_pins(&x->result.pins, pins), id);
     if (c->hidden)
         printf("left out: %" PRIu64 " hidden files\n", c->hidden);
     if (c->incomplete)
@@ -420,7 +422,10 @@ const struct leat_command leat_command_index = {
     .details =
         "Every object below the URLs (prefixes of buckets, folders) becomes a sample, without being copied or read: "
         "DEST gets a snapshot that says where each object is, how long it is and which ETag it has. Training reads "
-        "the objects themselves. If one has changed since, that is an error, never other data: index again. DEST "
+        "the objects themselves. If one has changed since, that is an error, never other data: index again. Objects "
+        "whose "
+        "server states neither an ETag nor a date are read once, for a checksum; the summary counts how chunks are "
+        "pinned. DEST "
         "may be anywhere, even in the same folder: its own objects (leat/…) are not samples.\n\nA sample's key is "
         "its path below the URL; with several URLs, below the last folder that they share. Hidden files are left "
         "out. Samples are permuted by a fixed seed, so that a bucket sorted by class does not make chunks of one "
@@ -430,7 +435,8 @@ const struct leat_command leat_command_index = {
         "numbers, use a manifest.\n\nTar shards (--format tar, or URLs that end in .tar) are read once, from start "
         "to end: members that follow each other and have the same path up to the first dot of their name are one "
         "sample, as in WebDataset. A chunk is a range of a shard, and its checksum is known. Files of tokens "
-        "(--format tokens, .bin and .npy) are not read: a chunk is a range of tokens, a power of two of them. For "
+        "(--format tokens, .bin and .npy) are not read otherwise: a chunk is a range of tokens, a power of two of "
+        "them. For "
         "both, a URL may have braces ('s3://bucket/{000..127}.tar'), be a prefix, or name a list ('@shards.txt'); "
         "their order stays.\n\nThe snapshot is published last: an interrupted indexing leaves nothing that looks "
         "like a dataset. Listings that take longer than --save-every are saved at DEST from time to time; within a "

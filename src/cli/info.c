@@ -97,6 +97,39 @@ static leat_status judge_mix(struct leat_dataset *d, bool *known, struct leat_mi
     return rc;
 }
 
+/* Of a large index a part of the recipes is read. */
+#define PINS_BYTES (16u << 20)
+
+struct pinned {
+    struct leat_pins pins;
+    uint32_t looked_at;
+    uint32_t of;
+    struct leat_error err; /* why it is not known */
+};
+
+static void describe_pins(const struct pinned *p, json_t *info)
+{
+    char text[LEAT_CLI_PINS];
+    json_t *pins = p->err.status == LEAT_OK ? json_loads(leat_cli_json_pins(&p->pins, text), 0, NULL) : json_null();
+    json_object_set_new(info, "pinned", pins);
+    json_object_set_new(info, "pinned_of", json_integer(p->looked_at));
+}
+
+static void print_pins(const struct pinned *p)
+{
+    char text[LEAT_CLI_PINS];
+    if (p->err.status != LEAT_OK)
+        printf("  pinned   is unknown: %s\n", p->err.text);
+    else if (p->of)
+        printf("  pinned   %s", leat_cli_say_pins(&p->pins, text));
+    if (p->err.status == LEAT_OK && p->looked_at < p->of)
+        printf(" (of %" PRIu32 " that were looked at)", p->looked_at);
+    if (p->err.status == LEAT_OK && p->pins.length)
+        printf("; 'leat verify --learn' stores checksums");
+    if (p->err.status == LEAT_OK && p->of)
+        putchar('\n');
+}
+
 static void describe_sums(const struct leat_dataset *d, json_t *info)
 {
     const struct leat_root *r = leat_dataset_root(d);
@@ -111,7 +144,7 @@ static void describe_sums(const struct leat_dataset *d, json_t *info)
     json_object_set_new(info, "sources", sources);
 }
 
-static json_t *describe(const struct leat_dataset *d)
+static json_t *describe(const struct leat_dataset *d, const struct pinned *pinned)
 {
     const struct leat_root *r = leat_dataset_root(d);
     struct leat_cli_used used = leat_cli_used(d);
@@ -128,6 +161,8 @@ static json_t *describe(const struct leat_dataset *d)
     json_object_set_new(info, "bytes", json_integer((json_int_t)used.bytes));
     json_object_set_new(info, "window", json_integer(leat_order_window_default(r->chunks, r->bytes)));
     describe_sums(d, info);
+    if (leat_dataset_sources(d))
+        describe_pins(pinned, info);
     if (leat_root_is_selection(r))
         json_object_set_new(info, "selected_from",
                             json_pack("{s:I,s:I,s:I}", "samples", (json_int_t)r->samples, "chunks",
@@ -148,7 +183,7 @@ static const char *say_sums(const struct leat_root *r, char *out, size_t n)
 {
     uint32_t unknown = leat_root_unsummed(r);
     if (unknown == r->chunks)
-        snprintf(out, n, "none with a checksum yet: lengths and ETags are compared");
+        snprintf(out, n, "none with a checksum yet");
     else if (unknown)
         snprintf(out, n, "%" PRIu32 " of them with a checksum", r->chunks - unknown);
     else
@@ -164,7 +199,7 @@ static void print_sources(const struct leat_dataset *d)
         printf("  %s %s\n", i ? "       " : "data in", l->urls[i]);
 }
 
-static void print_text(const struct leat_dataset *d, const json_t *info)
+static void print_text(const struct leat_dataset *d, const struct pinned *pinned, const json_t *info)
 {
     const struct leat_root *r = leat_dataset_root(d);
     char sums[80];
@@ -182,6 +217,7 @@ static void print_text(const struct leat_dataset *d, const json_t *info)
     printf("\n  chunks   %" PRIu32 " of %s, %s in total, %s\n", used.chunks, leat_format_size(mean_bytes, mean),
            leat_format_size(used.bytes, bytes), say_sums(r, sums, sizeof sums));
     print_sources(d);
+    print_pins(pinned);
     if (w >= used.chunks)
         printf("  window   %" PRIu32 " by default: all chunks are mixed at once\n", w);
     else
@@ -307,13 +343,18 @@ static int run(const void *settings, int argc, char **argv)
     bool known;
     bool looked = judge_mix(d, &known, &mix, &err) == LEAT_OK;
     known = known && looked;
-    json_t *info = describe(d);
+    struct pinned pinned = {0};
+    if (leat_dataset_sources(d)) {
+        leat_status rc = leat_pins_count(d, PINS_BYTES, &pinned.pins, &pinned.looked_at, &pinned.of, &pinned.err);
+        leat_error_settle(&pinned.err, rc);
+    }
+    json_t *info = describe(d, &pinned);
     json_object_set_new(info, "sorted_by_class", known ? json_boolean(mix.sorted) : json_null());
     if (s->json) {
         json_dumpf(info, stdout, JSON_INDENT(2));
         putchar('\n');
     } else {
-        print_text(d, info);
+        print_text(d, &pinned, info);
         if (!looked)
             printf("  sorted   by class or not is unknown: %s\n", err.text);
         else if (mix.sorted)
@@ -330,7 +371,10 @@ const struct leat_command leat_command_info = {
     .summary = "describe a dataset",
     .details =
         "Reads the pointer and the root of the dataset's snapshot. If the dataset has classes, it also reads the "
-        "labels of at most 256 samples, to see whether the chunks are sorted by class.\n\nAs in every command that "
+        "labels of at most 256 samples, to see whether the chunks are sorted by class. For data indexed in place it "
+        "reads "
+        "recipes, at most 16 MiB of them, to report how chunks are pinned to the data that were indexed.\n\nAs in "
+        "every command that "
         "reads a dataset, the address may end with ?id=ID (the id of a version, or at least its first 8 digits) or "
         "?name=NAME; without them it means the current version. --versions lists all versions.",
     .examples = "  leat info s3://bucket/imagenet/train\n  leat info --json /datasets/photos | jq .samples\n"

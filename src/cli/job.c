@@ -129,12 +129,12 @@ static int run(const void *settings, int argc, char **argv)
     (void)argv;
     leat_status rc = leat_agents_describe(seen.settings->scope, take, &seen, &err);
     if (rc == LEAT_OK && !seen.agents && seen.err.status != LEAT_OK)
-        err = seen.err;
+        rc = (err = seen.err).status;
     else if (rc == LEAT_OK && !seen.agents)
-        leat_fail(&err, LEAT_NOT_FOUND, "no agent of this user is running: a loader starts one");
+        rc = leat_fail(&err, LEAT_NOT_FOUND, "no agent of this user is running: a loader starts one");
     else if (rc == LEAT_OK && !seen.jobs && !seen.settings->json)
         printf("no job of several machines\n");
-    return err.status == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
+    return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
 }
 
 const struct leat_command leat_command_job = {

@@ -113,7 +113,8 @@ static leat_status ask_otherwise(struct leat_loader *l, struct leat_loader_opts 
 {
     struct leat_request made;
     opts->outputs = l->request.outputs;
-    opts->version = NULL; /* its address says it already */
+    opts->version = NULL;                     /* its address says it already */
+    opts->url = opts->mix ? NULL : opts->url; /* a mixture has those of its streams */
     leat_status rc = leat_request_make(opts, &made, err);
     if (rc != LEAT_OK)
         return rc;

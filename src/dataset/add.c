@@ -13,28 +13,6 @@
 #define MEMORY_LEAST   ((size_t)1 << 20)
 #define PACKINGS_MAX   1000u /* each may take a temporary file */
 
-/* The chunk's recipe, where it is made of one. The caller frees it. */
-static leat_status load_recipe(struct leat_dataset *d, uint32_t chunk, uint8_t **out, uint32_t *n,
-                               struct leat_error *err)
-{
-    uint8_t at[8];
-    *n = leat_dataset_recipe_bytes(d, chunk);
-    if (!*n)
-        return LEAT_OK;
-    uint8_t *recipe = malloc(*n);
-    if (!recipe)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a recipe of %" PRIu32 " bytes", *n);
-    leat_status rc = leat_dataset_read(d, LEAT_SECTION_RECIPES, 8 * (uint64_t)chunk, at, sizeof at, err);
-    if (rc == LEAT_OK)
-        rc = leat_dataset_read(d, LEAT_SECTION_RECIPES, leat_get_u64(at), recipe, *n, err);
-    if (rc != LEAT_OK) {
-        free(recipe);
-        return rc;
-    }
-    *out = recipe;
-    return LEAT_OK;
-}
-
 /* Keys as a chunk has them: ends count from the first key, in 4 bytes. */
 static leat_status gather_keys(const struct leat_slice *slice, struct leat_chunk *c, uint8_t **out,
                                struct leat_error *err)
@@ -75,7 +53,7 @@ static leat_status add_chunk(struct leat_dataset *d, const struct leat_packing *
     if (rc == LEAT_OK)
         rc = gather_keys(&slice, &c, &ends, err);
     if (rc == LEAT_OK)
-        rc = load_recipe(d, chunk, &recipe, &recipe_n, err);
+        rc = leat_dataset_recipe(d, chunk, &recipe, &recipe_n, err);
     if (rc == LEAT_OK) {
         c.rows = leat_slice_row(&slice, 0);
         rc = leat_snapshot_add_known(to, &c, leat_root_chunk_name(root, chunk), root->sums[chunk], recipe, recipe_n,

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/prefix.h"
 #include "dataset/fetch.h"
+#include "dataset/identity.h"
 #include "dataset/keys.h"
 #include "dataset/recipes.h"
 #include "dataset/sections.h"
@@ -26,6 +28,7 @@ struct leat_dataset {
     struct leat_sections *sections;
     struct leat_recipes *recipes;     /* NULL: all chunks are stored */
     struct leat_selection *selection; /* NULL: all samples count */
+    struct leat_identities identities;
 };
 
 /* The rest of a root, after its first `got` bytes: in ranges, since a bucket gives one connection far less than the
@@ -169,6 +172,7 @@ void leat_dataset_close(struct leat_dataset *d)
     leat_prefix_free(&d->by_chunk);
     leat_prefix_free(&d->all_by_chunk);
     leat_selection_free(d->selection);
+    leat_identities_free(&d->identities);
     free(d->root_data);
     leat_home_close(&d->home);
     free(d);
@@ -187,6 +191,21 @@ const uint8_t *leat_dataset_id(const struct leat_dataset *d)
 const uint8_t *leat_dataset_root_id(const struct leat_dataset *d)
 {
     return d->version.root;
+}
+
+leat_status leat_dataset_identify(struct leat_dataset *d, struct leat_error *err)
+{
+    return d->identities.chunks ? LEAT_OK : leat_identities_make(&d->root, d->recipes, &d->identities, err);
+}
+
+const uint8_t *leat_dataset_identity(const struct leat_dataset *d)
+{
+    return d->identities.whole;
+}
+
+const uint8_t *leat_dataset_identities(const struct leat_dataset *d)
+{
+    return d->identities.chunks;
 }
 
 const struct leat_home *leat_dataset_home(const struct leat_dataset *d)
@@ -354,6 +373,28 @@ leat_status leat_dataset_recipe_pieces(const struct leat_dataset *d, uint32_t ch
                                        struct leat_error *err)
 {
     return leat_recipes_place(d->recipes, chunk, out, err);
+}
+
+leat_status leat_dataset_recipe(struct leat_dataset *d, uint32_t chunk, uint8_t **out, uint32_t *n,
+                                struct leat_error *err)
+{
+    uint8_t at[8];
+    uint32_t bytes = leat_dataset_recipe_bytes(d, chunk);
+    uint8_t *recipe = bytes ? malloc(bytes) : NULL;
+    leat_status rc = LEAT_OK;
+    if (bytes && !recipe)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a recipe of %" PRIu32 " bytes", bytes);
+    if (bytes)
+        rc = leat_dataset_read(d, LEAT_SECTION_RECIPES, 8 * (uint64_t)chunk, at, sizeof at, err);
+    if (rc == LEAT_OK && bytes)
+        rc = leat_dataset_read(d, LEAT_SECTION_RECIPES, leat_get_u64(at), recipe, bytes, err);
+    if (rc != LEAT_OK) {
+        free(recipe);
+        return rc;
+    }
+    *out = recipe;
+    *n = bytes;
+    return LEAT_OK;
 }
 
 leat_status leat_dataset_begin(const struct leat_dataset *d, uint32_t chunk, const void *recipe, void *into,

@@ -33,6 +33,12 @@ const struct leat_root *leat_dataset_root(const struct leat_dataset *d);
 const uint8_t *leat_dataset_id(const struct leat_dataset *d);
 const uint8_t *leat_dataset_root_id(const struct leat_dataset *d);
 
+/* Which chunks have the same bytes, in this dataset and others: identity.h. To be made by one thread before others ask.
+ */
+leat_status leat_dataset_identify(struct leat_dataset *d, struct leat_error *err);
+const uint8_t *leat_dataset_identity(const struct leat_dataset *d);   /* of all of it: LEAT_SHA256_SIZE bytes */
+const uint8_t *leat_dataset_identities(const struct leat_dataset *d); /* … of each chunk */
+
 const struct leat_home *leat_dataset_home(const struct leat_dataset *d);
 
 /* The samples that count: all, or those of a selection. Numbers of samples everywhere count these. */
@@ -77,6 +83,8 @@ leat_status leat_dataset_load(struct leat_dataset *d, uint32_t chunk, void **dat
 /* The steps of it, for callers that do not wait (feed.h). A chunk that is made of a recipe comes in two: the recipe,
  * from where leat_dataset_recipe_pieces() (piece.h) says, and what leat_dataset_begin() then says. */
 uint32_t leat_dataset_recipe_bytes(const struct leat_dataset *d, uint32_t chunk); /* 0: it has none, it is stored */
+leat_status leat_dataset_recipe(struct leat_dataset *d, uint32_t chunk, uint8_t **out, uint32_t *n,
+                                struct leat_error *err); /* its bytes, verified; the caller frees them. NULL: none */
 leat_status leat_dataset_begin(const struct leat_dataset *d, uint32_t chunk, const void *recipe, void *into,
                                struct leat_pieces *pieces, struct leat_store **store,
                                struct leat_error *err); /* leat_recipes_begin */

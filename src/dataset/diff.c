@@ -48,6 +48,7 @@ struct work {
     size_t pairs_n;
     uint64_t named[3];
     uint64_t nothing; /* hash of no key */
+    bool same_sources;
     struct leat_diff *out;
 };
 
@@ -239,18 +240,38 @@ static leat_status compare_pairs(struct work *w, struct leat_error *err)
     return rc;
 }
 
-/* Whether both lie at the same place of the same chunk: then they are the same, and nothing need be read. */
+/* Whether a number stands for the same source in both, as far as both have it: versions that share chunks have one
+ * list, which grows. */
+static bool same_sources(const struct leat_dataset *a, const struct leat_dataset *b)
+{
+    const struct leat_sources_list *x = leat_dataset_sources(a);
+    const struct leat_sources_list *y = leat_dataset_sources(b);
+    for (uint32_t i = 0; x && y && i < x->n && i < y->n; i++) {
+        if (strcmp(x->urls[i], y->urls[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Whether both lie at the same place of the same chunk: then they are the same, and nothing need be read. Chunks that
+ * are made of the same recipe are the same if it means the same sources, and if their data had not changed between. */
 static bool same_place(const struct work *w)
 {
     const uint8_t *names[2];
     uint64_t index[2];
+    uint64_t sums[2];
+    bool made[2];
     for (int side = 0; side < 2; side++) {
         struct leat_dataset *d = w->streams[side]->dataset;
         uint32_t chunk = leat_dataset_chunk(d, w->streams[side]->number);
         names[side] = leat_root_chunk_name(leat_dataset_root(d), chunk);
+        sums[side] = leat_dataset_root(d)->sums[chunk];
+        made[side] = leat_dataset_recipe_bytes(d, chunk) != 0;
         index[side] = w->streams[side]->number - leat_dataset_first(d, chunk);
     }
-    return index[0] == index[1] && memcmp(names[0], names[1], LEAT_SHA256_SIZE) == 0;
+    if (index[0] != index[1] || memcmp(names[0], names[1], LEAT_SHA256_SIZE) != 0)
+        return false;
+    return !made[0] || (w->same_sources && (sums[0] == sums[1] || !sums[0] || !sums[1]));
 }
 
 static leat_status note_pair(struct work *w, struct leat_error *err)
@@ -366,6 +387,7 @@ leat_status leat_diff(struct leat_dataset *a, struct leat_dataset *b, const stru
     leat_status rc = open_stream(a, &w.streams[0], err);
     if (rc == LEAT_OK)
         rc = open_stream(b, &w.streams[1], err);
+    w.same_sources = same_sources(a, b);
     if (rc == LEAT_OK)
         compare_fields(&w, &leat_dataset_root(a)->schema, &leat_dataset_root(b)->schema);
     w.pairs = malloc(PAIRS * sizeof *w.pairs);

@@ -18,6 +18,7 @@ struct leat_index {
     pthread_mutex_t mutex;
     struct { /* hold mutex */
         struct leat_snapshot *snapshot;
+        struct leat_pins pins;
     } locked;
 };
 
@@ -89,8 +90,10 @@ static leat_status read_lead(const struct leat_index *x, const struct leat_recip
     return leat_chunk_read_lead(lead, (size_t)r->lead_bytes, chunk, err);
 }
 
-/* Whether there is such a source, and the pieces can lie there. Who reads them later stands in another folder. */
-static leat_status check_source(struct leat_index *x, const struct leat_recipe *r, struct leat_error *err)
+/* Whether there is such a source, and the pieces can lie there. Who reads them later stands in another folder. Adds up
+ * how they are pinned. */
+static leat_status check_pieces(struct leat_index *x, const struct leat_recipe *r, uint64_t sum, struct leat_pins *pins,
+                                struct leat_error *err)
 {
     struct leat_pieces pieces = {0};
     pthread_mutex_lock(&x->mutex);
@@ -99,12 +102,14 @@ static leat_status check_source(struct leat_index *x, const struct leat_recipe *
     pthread_mutex_unlock(&x->mutex);
     if (!url)
         return leat_fail(err, LEAT_INVALID, "there is no source %u", r->source);
-    leat_status rc = files ? leat_recipe_pieces(r, &pieces, err) : LEAT_OK;
-    for (uint32_t i = 0; rc == LEAT_OK && i < pieces.n; i++) {
+    leat_status rc = leat_recipe_pieces(r, &pieces, err);
+    for (uint32_t i = 0; files && rc == LEAT_OK && i < pieces.n; i++) {
         if (pieces.list[i].key[0] != '/')
             rc = leat_fail(err, LEAT_INVALID, "'%s' is relative to this folder: an index needs the whole path",
                            pieces.list[i].key);
     }
+    if (rc == LEAT_OK)
+        leat_pins_add(pins, &pieces, files, sum != 0);
     leat_pieces_free(&pieces);
     return rc;
 }
@@ -118,18 +123,21 @@ leat_status leat_index_put(struct leat_index *x, struct leat_recipe_builder *b, 
     uint8_t sha[LEAT_SHA256_SIZE];
     uint64_t size;
     void *lead = NULL;
+    struct leat_pins pins = {0};
     leat_buf_init(&bytes, LEAT_CHUNK_MAX);
     leat_status rc = leat_recipe_finish(b, source, x->id, number, x->chunks, &bytes, &size, err);
     if (rc == LEAT_OK)
         rc = leat_recipe_read(bytes.data, bytes.len, &x->schema, &recipe, err);
     if (rc == LEAT_OK)
-        rc = check_source(x, &recipe, err);
+        rc = check_pieces(x, &recipe, sum, &pins, err);
     if (rc == LEAT_OK)
         rc = read_lead(x, &recipe, &lead, &chunk, err);
     if (rc == LEAT_OK) {
         leat_sha256(bytes.data, bytes.len, sha);
         pthread_mutex_lock(&x->mutex);
         rc = leat_snapshot_add_made(x->locked.snapshot, &chunk, sha, sum, bytes.data, bytes.len, err);
+        if (rc == LEAT_OK)
+            leat_pins_sum(&x->locked.pins, &pins);
         pthread_mutex_unlock(&x->mutex);
     }
     free(lead);
@@ -146,6 +154,11 @@ leat_status leat_index_finish(struct leat_index *x, uint8_t id[LEAT_SHA256_SIZE]
     if (rc == LEAT_OK)
         memcpy(id, pointer.id, sizeof pointer.id);
     return rc;
+}
+
+struct leat_pins leat_index_pins(const struct leat_index *x)
+{
+    return x->locked.pins;
 }
 
 bool leat_index_guarded(const struct leat_index *x)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "dataset/home.h"
+#include "dataset/pins.h"
 #include "dataset/publish.h"
 #include "dataset/recipe.h"
 #include "dataset/sources.h"
@@ -38,6 +39,7 @@ leat_status leat_index_put(struct leat_index *x, struct leat_recipe_builder *b, 
                            uint64_t sum, struct leat_error *err);
 
 leat_status leat_index_finish(struct leat_index *x, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
-bool leat_index_guarded(const struct leat_index *x); /* as leat_pack_guarded */
+struct leat_pins leat_index_pins(const struct leat_index *x); /* of what was put, once nothing more is */
+bool leat_index_guarded(const struct leat_index *x);          /* as leat_pack_guarded */
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "dataset/fetch.h"
 #include "dataset/index.h"
 #include "dataset/recipe.h"
 
@@ -23,7 +24,11 @@ struct job {
     const struct leat_cut *cut;
     const struct leat_index_origin_opts *opts;
     struct leat_index *index;
-    char *folder; /* the current one, with a '/': paths in a snapshot are whole */
+    char *folder;              /* the current one, with a '/': paths in a snapshot are whole */
+    struct leat_buf encoded;   /* the schema, and … */
+    struct leat_schema schema; /* … as it is read from these bytes */
+    uint64_t *sums;            /* of each chunk's pieces; NULL: all objects have versions, and none is needed */
+    bool measuring;            /* the workers find these */
     _Atomic uint32_t next;
     _Atomic bool failed;
     pthread_mutex_t mutex;
@@ -55,6 +60,17 @@ static leat_status no_memory(struct leat_error *err)
 static bool stopped(const struct job *j)
 {
     return atomic_load(&j->failed) || (j->opts->stop && j->opts->stop(j->opts->stop_user));
+}
+
+/* What moves is named by where it is now: the dataset must not. The caller frees *out. */
+static leat_status source_url(const struct leat_home *home, char **out, struct leat_error *err)
+{
+    char *url = leat_store_lasting_url(home->store, home->url);
+    if (!url)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the URL of a source");
+    leat_status rc = leat_source_url(url, out, err);
+    free(url);
+    return rc;
 }
 
 /* The same input, indexed the same way, makes the same dataset; anything else makes another. */
@@ -92,34 +108,56 @@ static void add_value(struct leat_sha256 *h, const struct leat_origin_value *v)
     add_number(h, v->size);
 }
 
+/* Where an object is, and which version of it. */
+static leat_status add_object(struct leat_sha256 *h, const struct job *j, const struct leat_origin_object *object,
+                              const struct leat_home **last, struct leat_error *err)
+{
+    bool relative = leat_store_can(object->home->store, LEAT_STORE_LOCAL) && *object->key != '/';
+    const char *folder = relative ? j->folder : "";
+    leat_status rc = LEAT_OK;
+    if (object->home != *last) {
+        char *url;
+        rc = source_url(object->home, &url, err);
+        if (rc != LEAT_OK)
+            return rc;
+        add_bytes(h, url, strlen(url));
+        free(url);
+    }
+    *last = object->home;
+    add_number(h, strlen(folder) + strlen(object->key));
+    leat_sha256_add(h, folder, strlen(folder));
+    leat_sha256_add(h, object->key, strlen(object->key));
+    add_bytes(h, object->etag, strlen(object->etag));
+    add_number(h, object->size);
+    return LEAT_OK;
+}
+
 static leat_status make_id(const struct job *j, uint8_t id[LEAT_PACK_ID_BYTES], struct leat_error *err)
 {
-    static const char tag[] = "leat indexing 1";
+    static const char tag[] = "leat indexing 2"; /* 1 said neither where objects are nor what is in them */
     const struct leat_origin *o = j->origin;
+    const struct leat_home *last = NULL;
     struct leat_origin_room room = {0};
-    struct leat_buf schema;
     uint8_t sha[LEAT_SHA256_SIZE];
     struct leat_sha256 *h = leat_sha256_open();
+    leat_status rc = LEAT_OK;
     if (!h)
         return no_memory(err);
-    leat_buf_init(&schema, LEAT_SCHEMA_MAX);
-    leat_status rc = leat_schema_write(&o->schema, &schema, err);
     leat_sha256_add(h, tag, sizeof tag);
     add_bytes(h, o->kind, strlen(o->kind));
     add_number(h, j->cut->order != NULL);
     add_number(h, j->cut->order ? j->opts->cut.seed : 0);
     add_number(h, j->opts->cut.chunk_bytes);
     add_number(h, o->samples);
-    add_bytes(h, schema.data, schema.len);
+    add_bytes(h, j->encoded.data, j->encoded.len);
     for (uint32_t i = 0; rc == LEAT_OK && i < o->objects; i++) {
         struct leat_origin_object object;
         rc = o->ops->object(o, i, &object, err);
-        if (rc != LEAT_OK)
-            break;
-        add_bytes(h, object.key, strlen(object.key));
-        add_bytes(h, object.etag, strlen(object.etag));
-        add_number(h, object.size);
+        if (rc == LEAT_OK)
+            rc = add_object(h, j, &object, &last, err);
     }
+    for (uint32_t c = 0; j->sums && c < j->cut->chunks; c++)
+        add_number(h, j->sums[c]);
     for (uint64_t i = 0; rc == LEAT_OK && i < o->samples; i++) {
         struct leat_origin_sample s;
         rc = leat_origin_sample(o, i, &room, &s, err);
@@ -132,7 +170,6 @@ static leat_status make_id(const struct job *j, uint8_t id[LEAT_PACK_ID_BYTES], 
     leat_sha256_finish(h, sha);
     memcpy(id, sha, LEAT_PACK_ID_BYTES);
     leat_origin_room_free(&room);
-    leat_buf_free(&schema);
     return rc;
 }
 
@@ -198,19 +235,88 @@ static leat_status add_sample(struct worker *w, uint64_t sample, struct leat_err
         rc = leat_recipe_add(w->builder, s.key, s.key_n, w->values, err);
     if (rc != LEAT_OK)
         return rc;
-    if (w->job->opts->samples)
+    if (w->job->opts->samples && !w->job->measuring)
         atomic_fetch_add_explicit(w->job->opts->samples, 1, memory_order_relaxed);
     return LEAT_OK;
 }
 
-/* What moves is named by where it is now: the dataset must not. */
 static leat_status add_source(const struct job *j, const struct leat_home *home, uint32_t *out, struct leat_error *err)
 {
-    char *url = leat_store_lasting_url(home->store, home->url);
-    if (!url)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the URL of a source");
-    leat_status rc = leat_index_source(j->index, url, out, err);
+    char *url;
+    leat_status rc = source_url(home, &url, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_index_source(j->index, url, out, err);
     free(url);
+    return rc;
+}
+
+/* Leaves the chunk's recipe in the builder. */
+static leat_status build_chunk(struct worker *w, uint32_t chunk, struct leat_error *err)
+{
+    const struct job *j = w->job;
+    leat_status rc = LEAT_OK;
+    w->home = NULL;
+    if (j->origin->ops->chunk)
+        rc = place(w, w->own.object, w->own.offset, w->own.length, &w->own_at, err);
+    for (uint64_t at = j->cut->starts[chunk]; rc == LEAT_OK && at < j->cut->starts[chunk + 1]; at++)
+        rc = add_sample(w, leat_cut_sample(j->cut, at), err);
+    if (rc == LEAT_OK && !w->home) { /* nothing but empty and absent values: any source will do */
+        struct leat_origin_object object;
+        rc = j->origin->ops->object(j->origin, 0, &object, err);
+        w->home = object.home;
+    }
+    return rc;
+}
+
+/* XXH3 of pieces whose versions their store does not state; 0 where it does. */
+static leat_status read_pieces(const struct worker *w, const struct leat_pieces *pieces, uint64_t *sum,
+                               struct leat_error *err)
+{
+    uint32_t i = 0;
+    while (i < pieces->n && leat_store_pin(pieces->list[i].pin) != LEAT_STORE_PIN_NONE)
+        i++;
+    *sum = 0;
+    if (i == pieces->n)
+        return LEAT_OK;
+    void *data = malloc((size_t)pieces->bytes);
+    if (!data)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the %" PRIu64 " bytes of a chunk", pieces->bytes);
+    struct leat_fetch_opts opts = {.store = w->home->store, .pieces = pieces, .into = data, .foreign = true};
+    leat_status rc = leat_fetch_run(&opts, err);
+    if (rc == LEAT_OK)
+        *sum = leat_xxh3(data, (size_t)pieces->bytes);
+    else
+        leat_fail_context(err, rc, "reading '%.300s' for a checksum, since its server states no version of it",
+                          pieces->list[i].key);
+    free(data);
+    return rc;
+}
+
+static leat_status measure_chunk(struct worker *w, uint32_t chunk, struct leat_error *err)
+{
+    static const uint8_t none[LEAT_PACK_ID_BYTES];
+    struct job *j = w->job;
+    struct leat_pieces pieces = {0};
+    struct leat_recipe recipe;
+    struct leat_buf bytes;
+    uint64_t size;
+    if (w->own.sum) {
+        j->sums[chunk] = w->own.sum;
+        return LEAT_OK;
+    }
+    leat_buf_init(&bytes, LEAT_CHUNK_MAX);
+    leat_status rc = build_chunk(w, chunk, err);
+    if (rc == LEAT_OK)
+        rc = leat_recipe_finish(w->builder, 0, none, chunk, j->cut->chunks, &bytes, &size, err);
+    if (rc == LEAT_OK)
+        rc = leat_recipe_read(bytes.data, bytes.len, &j->schema, &recipe, err);
+    if (rc == LEAT_OK)
+        rc = leat_recipe_pieces(&recipe, &pieces, err);
+    if (rc == LEAT_OK)
+        rc = read_pieces(w, &pieces, &j->sums[chunk], err);
+    leat_pieces_free(&pieces);
+    leat_buf_free(&bytes);
     return rc;
 }
 
@@ -219,25 +325,19 @@ static leat_status make_chunk(struct worker *w, uint32_t chunk, struct leat_erro
     const struct job *j = w->job;
     leat_status rc = LEAT_OK;
     uint32_t source = 0;
-    w->home = NULL;
     w->own = (struct leat_origin_chunk){0};
     if (stopped(j))
         return leat_fail(err, LEAT_CANCELLED, "interrupted");
-    if (j->origin->ops->chunk) {
+    if (j->origin->ops->chunk)
         rc = j->origin->ops->chunk(j->origin, chunk, &w->own, err);
-        if (rc == LEAT_OK)
-            rc = place(w, w->own.object, w->own.offset, w->own.length, &w->own_at, err);
-    }
-    for (uint64_t at = j->cut->starts[chunk]; rc == LEAT_OK && at < j->cut->starts[chunk + 1]; at++)
-        rc = add_sample(w, leat_cut_sample(j->cut, at), err);
-    if (rc == LEAT_OK && !w->home) { /* nothing but empty and absent values: any source will do */
-        struct leat_origin_object object;
-        rc = j->origin->ops->object(j->origin, 0, &object, err);
-        w->home = object.home;
-    }
+    if (rc == LEAT_OK && j->measuring)
+        return measure_chunk(w, chunk, err);
+    if (rc == LEAT_OK)
+        rc = build_chunk(w, chunk, err);
     if (rc == LEAT_OK)
         rc = add_source(j, w->home, &source, err);
-    return rc == LEAT_OK ? leat_index_put(j->index, w->builder, source, chunk, w->own.sum, err) : rc;
+    uint64_t sum = j->sums ? j->sums[chunk] : w->own.sum;
+    return rc == LEAT_OK ? leat_index_put(j->index, w->builder, source, chunk, sum, err) : rc;
 }
 
 static void *run_worker(void *arg)
@@ -310,6 +410,29 @@ static leat_status run_threads(struct job *j, struct leat_error *err)
     return rc;
 }
 
+/* Where the store does not state the version of some object: what is in it. */
+static leat_status measure(struct job *j, struct leat_error *err)
+{
+    const struct leat_origin *o = j->origin;
+    bool all = true;
+    leat_status rc = LEAT_OK;
+    for (uint32_t i = 0; rc == LEAT_OK && all && i < o->objects; i++) {
+        struct leat_origin_object object;
+        rc = o->ops->object(o, i, &object, err);
+        all = rc != LEAT_OK || leat_store_pin(object.etag) != LEAT_STORE_PIN_NONE;
+    }
+    if (rc != LEAT_OK || all)
+        return rc;
+    j->sums = calloc((size_t)j->cut->chunks + 1, sizeof *j->sums);
+    if (!j->sums)
+        return no_memory(err);
+    j->measuring = true;
+    rc = run_threads(j, err);
+    j->measuring = false;
+    atomic_store(&j->next, 0);
+    return rc;
+}
+
 /* The sources' numbers must not depend on which thread asks first. */
 static leat_status note_sources(struct job *j, struct leat_error *err)
 {
@@ -349,7 +472,14 @@ leat_status leat_index_origin(const struct leat_origin *o, const struct leat_cut
     struct leat_index_opts index = {
         .schema = &o->schema, .chunks = cut->chunks, .publish = opts->publish, .memory = opts->memory};
     pthread_mutex_init(&j.mutex, NULL);
+    leat_buf_init(&j.encoded, LEAT_SCHEMA_MAX);
     leat_status rc = find_folder(&j, err);
+    if (rc == LEAT_OK)
+        rc = leat_schema_write(&o->schema, &j.encoded, err);
+    if (rc == LEAT_OK)
+        rc = leat_schema_read(j.encoded.data, j.encoded.len, &j.schema, err);
+    if (rc == LEAT_OK)
+        rc = measure(&j, err);
     if (rc == LEAT_OK)
         rc = make_id(&j, index.id, err);
     if (rc == LEAT_OK)
@@ -362,7 +492,11 @@ leat_status leat_index_origin(const struct leat_origin *o, const struct leat_cut
         rc = leat_index_finish(j.index, out->id, err);
     if (rc == LEAT_OK)
         out->guarded = leat_index_guarded(j.index);
+    if (rc == LEAT_OK)
+        out->pins = leat_index_pins(j.index);
     leat_index_close(j.index);
+    leat_buf_free(&j.encoded);
+    free(j.sums);
     free(j.folder);
     pthread_mutex_destroy(&j.mutex);
     return rc;

@@ -1,5 +1,8 @@
 /* Indexes what an origin has: a recipe for each chunk of its cut, then the snapshot. Recipes are made by several
- * threads; the result does not depend on how many. */
+ * threads; the result does not depend on how many.
+ *
+ * The dataset's identity covers where the objects are and which versions they have. Data of objects whose store states
+ * no version (no ETag, no date) are read, and their checksums take its place. */
 #ifndef LEAT_DATASET_INDEX_ORIGIN_H
 #define LEAT_DATASET_INDEX_ORIGIN_H
 
@@ -10,6 +13,7 @@
 #include "dataset/cut.h"
 #include "dataset/home.h"
 #include "dataset/origin.h"
+#include "dataset/pins.h"
 #include "dataset/publish.h"
 
 struct leat_index_origin_opts {
@@ -25,6 +29,7 @@ struct leat_index_origin_opts {
 struct leat_index_result {
     uint8_t id[LEAT_SHA256_SIZE];
     bool guarded; /* see leat_pack_guarded */
+    struct leat_pins pins;
 };
 
 leat_status leat_index_origin(const struct leat_origin *o, const struct leat_cut *cut, const struct leat_home *to,

@@ -156,6 +156,16 @@ const struct leat_sources_list *leat_recipes_sources(const struct leat_recipes *
 
 /* Sources */
 
+/* Where the options of a source come from what was said of another kind of buckets, that does not count. Hold the
+ * mutex.
+ */
+static struct leat_store_opts opts_of(const struct leat_recipes *r, const struct leat_url *url)
+{
+    struct leat_store_opts opts = leat_store_opts_of(&r->locked.opts, r->owned && url->scheme != r->owner);
+    opts.access = r->locked.access;
+    return opts;
+}
+
 /* Hold the mutex. */
 static leat_status open_source(struct leat_recipes *r, uint32_t source, struct leat_store **out, struct leat_error *err)
 {
@@ -165,9 +175,7 @@ static leat_status open_source(struct leat_recipes *r, uint32_t source, struct l
     if (rc == LEAT_OK && leat_store_holds(own, &url)) {
         *out = own;
     } else if (rc == LEAT_OK) {
-        bool other = r->owned && url.scheme != r->owner;
-        struct leat_store_opts opts = leat_store_opts_of(&r->locked.opts, other);
-        opts.access = r->locked.access;
+        struct leat_store_opts opts = opts_of(r, &url);
         rc = leat_store_open(&url, &opts, out, err);
         if (rc == LEAT_OK)
             atomic_store(&r->opened[source].store, *out);
@@ -187,6 +195,46 @@ static leat_status find_store(struct leat_recipes *r, uint32_t source, struct le
     if (!*out)
         rc = open_source(r, source, out, err);
     pthread_mutex_unlock(&r->mutex);
+    return rc;
+}
+
+/* Appends a source's URL, and its endpoint where that is not the provider's own. Hold the mutex. */
+static leat_status add_place(const struct leat_recipes *r, const char *source, struct leat_access *found,
+                             struct leat_buf *out, struct leat_error *err)
+{
+    struct leat_url url = {0};
+    const struct leat_access *access = r->locked.access;
+    leat_status rc = leat_url_parse(source, &url, err);
+    if (rc == LEAT_OK && !access) {
+        struct leat_store_opts opts = opts_of(r, &url);
+        rc = leat_access_resolve(found, &url, &opts, false, err);
+        access = found;
+    }
+    const char *endpoint = rc == LEAT_OK ? leat_access_endpoint_of(access, &url) : NULL;
+    leat_buf_printf(out, "%s\n%s\n", source, endpoint ? endpoint : "");
+    leat_url_free(&url);
+    return rc;
+}
+
+leat_status leat_recipes_digest_place(struct leat_recipes *r, uint8_t out[LEAT_SHA256_SIZE], struct leat_error *err)
+{
+    struct leat_access *found = NULL;
+    struct leat_buf places;
+    leat_buf_init(&places, 2 * LEAT_SOURCES_BYTES);
+    pthread_mutex_lock(&r->mutex);
+    leat_status rc = r->locked.access ? LEAT_OK : leat_access_begin(&found, err);
+    for (uint32_t i = 0; rc == LEAT_OK && i < r->sources.n; i++) {
+        rc = add_place(r, r->sources.urls[i], found, &places, err);
+        if (rc != LEAT_OK)
+            leat_fail_context(err, rc, "source '%s' of %s", r->sources.urls[i], r->home->url);
+    }
+    pthread_mutex_unlock(&r->mutex);
+    leat_access_free(found);
+    if (rc == LEAT_OK)
+        rc = leat_buf_check(&places, "the places of sources", err);
+    if (rc == LEAT_OK)
+        leat_sha256(places.data, places.len, out);
+    leat_buf_free(&places);
     return rc;
 }
 

@@ -27,6 +27,11 @@ void leat_recipes_close(struct leat_recipes *r); /* NULL is allowed */
 
 const struct leat_sources_list *leat_recipes_sources(const struct leat_recipes *r);
 
+/* A digest of the sources' URLs and of the endpoints through which they are reached: of two datasets with other ones,
+ * the same recipe may make other chunks. An endpoint that the options leave to be found is looked up, as opening the
+ * source would. */
+leat_status leat_recipes_digest_place(struct leat_recipes *r, uint8_t out[LEAT_SHA256_SIZE], struct leat_error *err);
+
 /* Bytes of a chunk's recipe. 0: it has none, and is stored as in a packed dataset. */
 uint32_t leat_recipes_bytes(const struct leat_recipes *r, uint32_t chunk);
 

@@ -156,7 +156,7 @@ static leat_status look(struct listing *l, struct leat_error *err)
     for (size_t i = 0; rc == LEAT_OK && i < l->v.n; i++) {
         struct leat_version *v = &l->v.list[i];
         if (v->err.status == LEAT_OK)
-            peek(l->home, &v->pointer, &v->head, &v->err);
+            leat_error_settle(&v->err, peek(l->home, &v->pointer, &v->head, &v->err));
         if (v->err.status == LEAT_CANCELLED) {
             *err = v->err;
             rc = LEAT_CANCELLED;

@@ -345,6 +345,7 @@ static void go_back(struct stock *k)
 static bool believe(struct stock *k)
 {
     leat_status rc = leat_dataset_judge(k->source->dataset, k->number, k->recipe, k->memory.data, &k->doubt, &k->err);
+    leat_error_settle(&k->err, rc);
     if (rc == LEAT_OK && k->doubt)
         leat_fail(&k->err, LEAT_NOT_FOUND, "its objects may be others than were indexed");
     else if (rc != LEAT_OK && (rc != LEAT_CORRUPT || !k->recipe_there))
@@ -360,7 +361,9 @@ static void check(struct leat_task *task)
         go_back(k);
         return;
     }
-    leat_dataset_open_chunk(k->source->dataset, k->number, k->memory.data, (size_t)k->of->bytes, &k->chunk, &k->err);
+    leat_status rc = leat_dataset_open_chunk(k->source->dataset, k->number, k->memory.data, (size_t)k->of->bytes,
+                                             &k->chunk, &k->err);
+    leat_error_settle(&k->err, rc);
     if (k->err.status == LEAT_CORRUPT && k->pieces.n > 1)
         leat_fail_context(&k->err, LEAT_CORRUPT, "'%s' or one of %u other objects", k->pieces.list[0].key,
                           k->pieces.n - 1);
@@ -448,6 +451,7 @@ static void read_recipe(struct leat_task *task)
     k->recipes++;
     leat_status rc =
         leat_dataset_begin(k->source->dataset, k->number, k->recipe, k->memory.data, &k->pieces, &k->store, &k->err);
+    leat_error_settle(&k->err, rc);
     k->task.run = rc == LEAT_OK ? settle_recipe : settle;
     k->feed->opts.back(k->feed->opts.user, &k->task);
 }

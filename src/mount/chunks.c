@@ -23,7 +23,9 @@ leat_status leat_chunks_open(struct leat_dataset *d, const char *dir, uint64_t b
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a mount");
     c->dataset = d;
     struct leat_disk_opts opts = {.dir = dir, .budget = budget};
-    leat_status rc = dir ? leat_disk_open(&opts, &c->disk, err) : LEAT_OK;
+    leat_status rc = dir ? leat_dataset_identify(d, err) : LEAT_OK;
+    if (rc == LEAT_OK && dir)
+        rc = leat_disk_open(&opts, &c->disk, err);
     if (rc != LEAT_OK) {
         leat_chunks_close(c);
         return rc;
@@ -69,7 +71,7 @@ static leat_status use_disk(struct leat_chunks *c, enum leat_disk_kind kind, uin
 {
     const struct leat_root *root = leat_dataset_root(c->dataset);
     struct wait w = {.op = {.kind = kind, .data = data, .bytes = root->sizes[chunk], .done = end}};
-    memcpy(w.op.name, leat_root_chunk_name(root, chunk), sizeof w.op.name);
+    memcpy(w.op.name, leat_dataset_identities(c->dataset) + (size_t)chunk * LEAT_SHA256_SIZE, sizeof w.op.name);
     pthread_mutex_init(&w.mutex, NULL);
     leat_cond_init(&w.ended);
     leat_disk_submit(c->disk, &w.op);

@@ -5,10 +5,10 @@
  * It does no I/O, reads no clock (every event brings its time) and starts no thread, so the agent that performs the
  * actions and the simulation that only counts them run the same decisions.
  *
- * The words. A *chunk* is known by its content, the 32 bytes of its name: two datasets that hold the same chunk share
- * it. A *set* is the chunks of one dataset, by number. A *lane* is one loader: its batches in order, each of which
- * needs some chunks of the lane's set and one of the lane's slots. Chunks lie in memory, on disk, in both or in
- * neither.
+ * The words. A *chunk* is known by 32 bytes, its name here, which differ wherever the bytes may (dataset/identity.h):
+ * two datasets that hold the same chunk share it. A *set* is the chunks of one dataset, by number. A *lane* is one
+ * loader: its batches in order, each of which needs some chunks of the lane's set and one of the lane's slots. Chunks
+ * lie in memory, on disk, in both or in neither.
  *
  * How a batch goes:
  *

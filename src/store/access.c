@@ -435,6 +435,12 @@ const char *leat_access_endpoint(const struct leat_access *access, size_t i)
     return access->entries[i].aws.endpoint_url;
 }
 
+const char *leat_access_endpoint_of(const struct leat_access *access, const struct leat_url *url)
+{
+    const struct entry *e = leat_store_url_can(url, LEAT_STORE_LOCAL) ? NULL : find_url(access, url);
+    return e ? e->aws.endpoint_url : NULL;
+}
+
 uint64_t leat_access_expires(const struct leat_access *access, size_t i)
 {
     return access->entries[i].aws.expires_s;

@@ -56,7 +56,9 @@ size_t leat_access_count(const struct leat_access *access);
 const char *leat_access_name(const struct leat_access *access, size_t i); /* its place */
 const char *leat_access_from(const struct leat_access *access, size_t i); /* who gave its keys; "": there are none */
 const char *leat_access_endpoint(const struct leat_access *access, size_t i); /* NULL: the provider's own */
-uint64_t leat_access_expires(const struct leat_access *access, size_t i);     /* since 1970, in seconds; 0: not known */
+/* … that the store at `url` is reached through; NULL: the provider's own, or nothing is known of the store. */
+const char *leat_access_endpoint_of(const struct leat_access *access, const struct leat_url *url);
+uint64_t leat_access_expires(const struct leat_access *access, size_t i); /* since 1970, in seconds; 0: not known */
 
 /* Whether what is late may be asked for a second time, as far as these settings say: nowhere is it turned off. */
 bool leat_access_may_hedge(const struct leat_access *access);

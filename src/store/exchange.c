@@ -67,6 +67,13 @@ static int64_t made_from(const char *tag)
     return modified_s;
 }
 
+enum leat_store_pin leat_store_pin(const char *etag)
+{
+    if (!etag || !leat_exchange_tells(etag))
+        return LEAT_STORE_PIN_NONE;
+    return made_from(etag) ? LEAT_STORE_PIN_DATE : LEAT_STORE_PIN_ETAG;
+}
+
 const char *leat_exchange_pin(const struct leat_store_op *op)
 {
     const char *pin = pin_of(op);

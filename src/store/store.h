@@ -127,6 +127,11 @@ const char *leat_store_host(const struct leat_store *store);                    
 #define LEAT_ETAG_MAX    LEAT_HTTP_ETAG_MAX
 #define LEAT_VERSION_MAX LEAT_HTTP_VERSION_MAX
 
+/* What the ETag that a store gives promises: nothing (there is none, or a weak one), that date and size are the same
+ * (web servers without a strong ETag), or that the bytes are. */
+enum leat_store_pin { LEAT_STORE_PIN_NONE, LEAT_STORE_PIN_DATE, LEAT_STORE_PIN_ETAG };
+enum leat_store_pin leat_store_pin(const char *etag); /* NULL and "": none */
+
 struct leat_object {
     uint64_t size;
     int64_t modified_s;                    /* since 1970; 0: not known */

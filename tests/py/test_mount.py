@@ -199,6 +199,21 @@ def test_an_indexed_dataset_is_the_files_it_was_indexed_from(mount, run_leat, so
     same(source, mount(tmp_path / "index").folder)
 
 
+def test_chunks_of_an_index_that_a_job_has_put_on_disk_are_found(mount, runtime, run_leat, faulty, tmp_path, shm_path):
+    """Though the agent was told the endpoint by a rank, and the mount looks it up itself."""
+    server = faulty()
+    files = {f"{i}.txt": b"%d" % i * 2000 for i in range(6)}
+    server.objects.update({f"bucket/raw/{name}": data for name, data in files.items()})
+    run_leat("index", "-q", "--chunk-size", "8KiB", "s3://bucket/raw", tmp_path / "ds", env=server.env(), status=0)
+    cache = ["--cache-dir", shm_path / "cache", "--cache", "64MiB"]
+    run_leat("warm", "-q", *cache, tmp_path / "ds", env={**runtime.env, **server.env()}, status=0)
+    runtime.wait_gone()
+    server.requests.clear()
+    folder = mount(tmp_path / "ds", *cache, env=server.env()).folder
+    assert {path.name: path.read_bytes() for path in folder.rglob("*.txt")} == files
+    assert not [request for request in server.requests if "/raw/" in request.key]
+
+
 def test_a_bucket_through_memory_for_two_chunks_and_a_cache_on_disk(mount, bucket_dir, source, tmp_path, served):
     options = ("--memory", "128KiB", "--cache-dir", tmp_path / "cache", "--cache", "64MiB")
     first = mount("s3://bucket/set", *options, env=served.s3_env())

@@ -19,7 +19,6 @@ import hashlib
 import mmap
 import os
 import pickle
-import random
 import select
 import signal
 import socket
@@ -33,6 +32,7 @@ import numpy
 from leat import _sample, ranks
 from leat._collate import Export, Stack
 from leat._columns import Columns
+from leat._generators import Generators
 
 HEADER = 64  # bytes of a result's memory before the result
 _STEP = 1 << 16
@@ -96,18 +96,14 @@ def receive(sock, flags=0):
     return pickle.loads(data), fds
 
 
-def seed_of(seed, epoch, stream, index):
-    """Of a sample in an epoch, the one that works on it: 64 bits."""
-    text = struct.pack("<QQQQ", seed, epoch, stream, index)
+# What a sample's seed is for: transform and collate of one sample do not draw the same numbers.
+DRAW_SAMPLE, DRAW_BATCH, DRAW_COLLATE, DRAW_STAND_IN = range(4)
+
+
+def seed_of(seed, epoch, stream, index, draw):
+    """Of a sample in an epoch, for one of its draws, the one that works on it: 64 bits."""
+    text = struct.pack("<QQQQQ", seed, epoch, stream, index, draw)
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
-
-
-def _seed_generators(seed):
-    random.seed(seed)
-    numpy.random.seed(seed & 0xFFFFFFFF)
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.default_generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)  # torch.manual_seed() looks for GPUs each time
 
 
 class Failed(Exception):
@@ -144,6 +140,11 @@ class Task:
         self.on = on
         self.skip = skip
         self.plan = plan
+        self.generators = None  # where it runs
+
+    def prepare(self):
+        """Before the first run, in the process of it or the one that it is forked from."""
+        self.generators = self.generators or Generators({"transform": self.transform, "collate": self.collate})
 
     def run(self, job, columns, note, allocate):
         """(result, {id of a column that the transform got: Given}, {place that was skipped: why}). Calls note(place) before
@@ -152,7 +153,7 @@ class Task:
         if self.on == "batch":
             note(0)
             batch, given = columns.whole()
-            return self._call("transform", self.transform, batch, job, columns, 0, None), given, {}
+            return self._call("transform", self.transform, batch, job, columns, 0, None, DRAW_BATCH), given, {}
         stack = [None] * job.samples if self.collate else Stack(job.samples, self.plan.tensors, allocate)
         skipped = dict.fromkeys(job.avoid, "its worker ended")
         for i in range(job.samples):
@@ -164,11 +165,13 @@ class Task:
         if self.collate is None:
             return stack.whole(), {}, skipped
         note(0)
-        return self._call("collate", self.collate, stack, job, columns, 0, None), {}, skipped
+        return self._call("collate", self.collate, stack, job, columns, 0, None, DRAW_COLLATE), {}, skipped
 
-    def _try(self, job, columns, i, sample, stack, skipped):
+    def _try(self, job, columns, i, sample, stack, skipped, draw=DRAW_SAMPLE):
         try:
-            value = self._call("transform", self.transform, sample, job, columns, i, i) if self.transform else sample
+            value = (
+                self._call("transform", self.transform, sample, job, columns, i, i, draw) if self.transform else sample
+            )
         except Failed as failure:
             if not self.skip or not isinstance(failure.error, Exception):
                 raise
@@ -190,14 +193,14 @@ class Task:
             if j in skipped:
                 continue
             note(j)
-            if self._try(job, columns, j, columns.stand_in(j), _At(stack, i), {}):
+            if self._try(job, columns, j, columns.stand_in(j), _At(stack, i), {}, DRAW_STAND_IN):
                 return
         raise Failed("transform", i, RuntimeError(f"{reason}; no other sample of the batch can stand in for it"))
 
-    def _call(self, step, function, value, job, columns, i, place):
+    def _call(self, step, function, value, job, columns, i, place, draw):
         index = int(columns.of("index", i, 0))
-        seed = seed_of(job.seed, job.epoch, int(columns.of("stream", i, 0)), index)
-        _seed_generators(seed)
+        seed = seed_of(job.seed, job.epoch, int(columns.of("stream", i, 0)), index, draw)
+        self.generators.seed(seed)
         _sample.current = _sample.SampleInfo(job.epoch, index, columns.of("key", i, ""), seed)
         try:
             result = function(value)
@@ -208,6 +211,7 @@ class Task:
             os._exit(1)
         finally:
             _sample.current = None
+            self.generators.check()
         if os.getpid() != self._pid:  # a fork that has come back from the user's code
             print(f"leat: a process that the {step} has forked returned from it; it ends here", file=sys.stderr)
             os._exit(70)
@@ -363,6 +367,7 @@ class Worker:
             reply = {"kind": "kept"}
         if reply["kind"] == "done":
             self._slot.map[0] = 1
+            reply["notes"] = self._task.generators.take_notes()
         dropped, self._memory.dropped = self._memory.dropped, []
         send(self._sock, {"number": job.number, "dropped": dropped, **reply}, fds)
         if fds:
@@ -438,7 +443,10 @@ def _load(setup):
         import torch
 
         torch.set_num_threads(1)
-    return what["workers"], pickle.loads(what["task"])
+    task = pickle.loads(what["task"])
+    task.prepare()
+    task.generators.settle()
+    return what["workers"], task
 
 
 def _keep_heap():

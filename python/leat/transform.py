@@ -390,6 +390,7 @@ class Work:
                 "memory that is used again, so keep copies: x.copy(), x.clone()"
             )
         self._stage.count_skipped(reply["skipped"], self.epoch)
+        self._stage.report(reply["notes"])
         view = _View(pool.slots[reply["slot"]], pool.pid, len(pool.slots) > _SLOTS_MOST)
         self._values = Import(reply["text"], view.part, self._column).load()
         self._columns = None
@@ -544,7 +545,8 @@ class Here(Ahead):
         done = Done(work)
         columns = Columns.handed(work.values(), work.samples, stage.plan)
         job = _worker.Job(0, work.epoch, _draw_seed(done.state()), work.samples)
-        with _generators_kept():
+        stage.task.prepare()
+        with stage.task.generators.kept():
             try:
                 result, _, skipped = stage.task.run(job, columns, lambda place: None, _here_memory)
             except _worker.Failed as failure:
@@ -554,6 +556,7 @@ class Here(Ahead):
                 raise error from failure.error
         named = {i: (int(columns.of("index", i, 0)), columns.of("key", i, ""), why) for i, why in skipped.items()}
         stage.count_skipped(named, work.epoch)
+        stage.report(stage.task.generators.take_notes())
         done.result = result
         work.release()
         return done
@@ -579,22 +582,6 @@ class Done:
 
     def release(self):
         self.result = None
-
-
-@contextlib.contextmanager
-def _generators_kept():
-    """The process's own random numbers go on as if nothing had been drawn."""
-    import random
-
-    torch = sys.modules.get("torch")
-    before = random.getstate(), numpy.random.get_state(), torch and torch.get_rng_state()
-    try:
-        yield
-    finally:
-        random.setstate(before[0])
-        numpy.random.set_state(before[1])
-        if torch:
-            torch.set_rng_state(before[2])
 
 
 class Stage:
@@ -624,6 +611,7 @@ class Stage:
         self.on, self.skip, self.workers = on, skip, workers
         self.timeout_s = 600.0
         self.skipped = 0
+        self.reported = set()  # libraries
         self.wait_s = 0.0
         self._pool = None
         self._pickled = None
@@ -680,6 +668,13 @@ class Stage:
             if self.skipped <= _NAMED_MOST:
                 more = "; others are counted, and not named" if self.skipped == _NAMED_MOST else ""
                 _log.warning("transform of %s: %s: it is skipped%s", _sample_named(index, key, epoch), why, more)
+
+    def report(self, notes):
+        """What random numbers do not repeat, and why: once per library."""
+        for library, why in notes.items():
+            if library not in self.reported:
+                self.reported.add(library)
+                _log.warning("random numbers of %s are not the same in every run: %s", library, why)
 
     def stats(self):
         return {

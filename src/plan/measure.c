@@ -507,17 +507,33 @@ leat_status leat_plan_model_fit(const struct leat_plan_measures *m, enum leat_pl
     return rc;
 }
 
-bool leat_plan_model_predict(const struct leat_plan_model *model, const struct leat_plan_measure *row,
-                             double probability, struct leat_plan_interval *out, const char **missing)
+const char *leat_plan_model_lacks(const struct leat_plan_model *model, const struct leat_plan_measure *row)
 {
-    double x[LEAT_PLAN_FEATURES_MAX];
     for (size_t c = 0; c < model->fit.features; c++) {
-        x[c] = feature(row, model->column[c]);
-        if (isnan(x[c])) {
-            *missing = model->column[c];
-            return false;
-        }
+        if (isnan(feature(row, model->column[c])))
+            return model->column[c];
     }
-    *out = leat_plan_fit_predict(&model->fit, x, probability);
-    return true;
+    return NULL;
+}
+
+leat_status leat_plan_model_predict(const struct leat_plan_model *model, const struct leat_plan_measure *row,
+                                    double probability, struct leat_plan_prediction *out, struct leat_error *err)
+{
+    const char *lacks = leat_plan_model_lacks(model, row);
+    double x[LEAT_PLAN_FEATURES_MAX];
+    size_t column;
+    if (lacks)
+        return leat_fail(err, LEAT_UNSUPPORTED, "no %s", lacks);
+    for (size_t c = 0; c < model->fit.features; c++)
+        x[c] = feature(row, model->column[c]);
+    double beyond = leat_plan_fit_beyond(&model->fit, x, &column);
+    if (!(beyond <= LEAT_PLAN_FIT_BEYOND_MAX))
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "%s %.4g is %.3g times beyond what was measured (%.4g to %.4g), and at most %d times can be "
+                         "predicted",
+                         model->column[column], x[column], beyond, model->fit.least[column], model->fit.most[column],
+                         LEAT_PLAN_FIT_BEYOND_MAX);
+    *out = (struct leat_plan_prediction){leat_plan_fit_predict(&model->fit, x, probability),
+                                         leat_plan_fit_spread(&model->fit, x), beyond, model->column[column]};
+    return LEAT_OK;
 }

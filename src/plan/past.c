@@ -65,7 +65,7 @@ static leat_status take_lives(const json_t *root, struct leat_plan_past *p, stru
             return leat_fail(err, LEAT_INVALID,
                              "%s: machine %zu of 'lives' needs hours, and how: taken, stopped or running", p->name,
                              i + 1);
-        p->lives[p->life_count++] = (struct leat_plan_life){fmax(hours * 3600, 1), taken};
+        p->lives[p->life_count++] = (struct leat_plan_life){fmax(hours * 3600, 1), taken, 0};
     }
     return LEAT_OK;
 }

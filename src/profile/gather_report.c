@@ -11,6 +11,7 @@
 #define FEW_BLOCKS 8
 #define WIDE       0.2 /* of the step */
 #define SLOWER     1.2 /* times what another rank's loader takes: less is noise */
+#define READING    0.5 /* of the time that fetches stood: less, and what was read is not what they stood for */
 
 static double cores_used(const struct leat_gather *g)
 {
@@ -170,6 +171,8 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     }
     if (mode == LEAT_REPORT_OBSERVED)
         fill_observed(g, first, run);
+    if (mode == LEAT_REPORT_OBSERVED && l.reading_s < READING * l.stood_s) /* modules that it imported, and the like */
+        run->read_bytes = run->disk_bytes = run->disk_rate = NAN;
     run->flops = first->flops > 0 ? first->flops : NAN;
     run->dataset_samples = first->head.samples ? (double)first->head.samples : NAN;
     run->bucket_count = first->buckets;

@@ -18,7 +18,8 @@ static const struct number_column {
     const char *hint;
 } numbers[] = {
     {"batch", offsetof(struct leat_plan_measure, batch), 1, 1e7, "samples of one GPU in one step"},
-    {"step_s", offsetof(struct leat_plan_measure, step_s), 1e-7, 1e5, "seconds, not milliseconds"},
+    {"step_s", offsetof(struct leat_plan_measure, step_s), LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST,
+     "seconds, not milliseconds"},
     {"samples_per_s", offsetof(struct leat_plan_measure, samples_per_s), 1e-6, 1e12, "of the whole cluster"},
     {"flops_per_step", offsetof(struct leat_plan_measure, flops), 1e6, 1e20, "plain FLOPs: 0.631e9, not 0.631"},
     {"parameters", offsetof(struct leat_plan_measure, parameters), 1, 1e14, "a count"},
@@ -86,6 +87,9 @@ static leat_status settle_speed(const char *name, struct leat_plan_measure *m, d
         m->samples_per_s = m->batch * m->gpus * m->nodes / m->step_s;
     if (isnan(m->step_s) && !isnan(m->samples_per_s) && !isnan(m->batch))
         m->step_s = m->batch * m->gpus * m->nodes / m->samples_per_s;
+    if (m->step_s < LEAT_PLAN_STEP_LEAST || m->step_s > LEAT_PLAN_STEP_MOST)
+        return leat_fail(err, LEAT_INVALID, "%s line %u: %g samples/s make a step of %g s, outside %g … %g", name, m->line,
+                         m->samples_per_s, m->step_s, LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST);
     return LEAT_OK;
 }
 
@@ -290,7 +294,7 @@ static leat_status take_report(const char *name, const json_t *root, struct leat
     if (rc == LEAT_OK)
         rc = report_number(name, root, "batch", 1, 1e7, true, &batch, err);
     if (rc == LEAT_OK)
-        rc = report_number(name, step, "compute", 1e-7, 1e5, true, &compute, err);
+        rc = report_number(name, step, "compute", LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST, true, &compute, err);
     if (rc == LEAT_OK)
         rc = report_number(name, step, "interconnect", 0, 1e5, gpus > 1, &inside, err);
     if (rc == LEAT_OK)

@@ -30,6 +30,10 @@ struct leat_plan_measure {
     unsigned line; /* 0: from a report */
 };
 
+/* Seconds of a step, however it was given. */
+#define LEAT_PLAN_STEP_LEAST 1e-7
+#define LEAT_PLAN_STEP_MOST  1e5
+
 #define LEAT_PLAN_MEASURE_FILES 32
 
 struct leat_plan_measures {

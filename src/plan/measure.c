@@ -88,8 +88,8 @@ static leat_status settle_speed(const char *name, struct leat_plan_measure *m, d
     if (isnan(m->step_s) && !isnan(m->samples_per_s) && !isnan(m->batch))
         m->step_s = m->batch * m->gpus * m->nodes / m->samples_per_s;
     if (m->step_s < LEAT_PLAN_STEP_LEAST || m->step_s > LEAT_PLAN_STEP_MOST)
-        return leat_fail(err, LEAT_INVALID, "%s line %u: %g samples/s make a step of %g s, outside %g … %g", name, m->line,
-                         m->samples_per_s, m->step_s, LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST);
+        return leat_fail(err, LEAT_INVALID, "%s line %u: %g samples/s make a step of %g s, outside %g … %g", name,
+                         m->line, m->samples_per_s, m->step_s, LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST);
     return LEAT_OK;
 }
 

@@ -154,10 +154,11 @@ static leat_status check_speed(const struct leat_plan_past *past, double batch, 
         return leat_fail(err, LEAT_INVALID, "%s: %g samples/s make a step of %g s, outside %g … %g", past->name,
                          past->samples_per_s, step_s, LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST);
     if (past->samples > 0 && (past->samples_per_s < MEAN_LEAST * mean || past->samples_per_s > MEAN_MOST * mean))
-        return leat_fail(err, LEAT_INVALID,
-                         "%s: %g samples in %g s are %.4g samples/s, and the run is said to train on %.4g a second: one "
-                         "of them is wrong, or in another unit",
-                         past->name, past->samples, past->elapsed_s, mean, past->samples_per_s);
+        return leat_fail(
+            err, LEAT_INVALID,
+            "%s: %g samples in %g s are %.4g samples/s, and the run is said to train on %.4g a second: one "
+            "of them is wrong, or in another unit",
+            past->name, past->samples, past->elapsed_s, mean, past->samples_per_s);
     return LEAT_OK;
 }
 

@@ -503,7 +503,7 @@ def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkey
     monkeypatch.syspath_prepend(str(OBSERVER))
     import observe
 
-    cuda = types.SimpleNamespace(Event=FakeEvent, is_current_stream_capturing=lambda: False)
+    cuda = types.SimpleNamespace(Event=FakeEvent, current_device=lambda: 0, is_current_stream_capturing=lambda: False)
     monkeypatch.setattr(observe.lanes, "folder", str(tmp_path))
     monkeypatch.setattr(observe.current, "device", observe.Device(types.SimpleNamespace(cuda=cuda)))
     FakeEvent.clock = FakeEvent.done_until = 0.0
@@ -528,5 +528,5 @@ def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkey
     FakeEvent.done_until = 30.0
     observe.current.device.collect()
     assert len(device_spans()) == 6
-    made = len(observe.current.device.free) + 1
+    made = len(observe.current.device.free[0]) + 1
     assert made == 12  # events are used again

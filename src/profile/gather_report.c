@@ -15,7 +15,7 @@
 
 static double cores_used(const struct leat_gather *g)
 {
-    double sum = 0;
+    double sum = g->cpu_past_s;
     for (size_t i = 0; i < g->lane_count; i++)
         sum += g->lanes[i].cpu_s - g->lanes[i].cpu_first_s;
     double s = (double)(g->cpu_last_ns - g->cpu_at_ns) / 1e9;
@@ -312,12 +312,14 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
 {
     unsigned unnamed = 0;
     unsigned lived = 0;
-    size_t dropped = 0;
+    size_t dropped = (size_t)g->dropped;
+    for (size_t i = 0; i < g->lane_count; i++)
+        dropped += g->lanes[i].head.dropped;
     for (size_t i = 0; i < g->rank_count; i++)
         lived += g->rank[i]->trains && !g->rank[i]->died;
     for (size_t i = 0; i < g->rank_count; i++) {
         const struct gather_rank *r = g->rank[i];
-        dropped += r->head.dropped + r->skipped;
+        dropped += r->skipped;
         if (!r->trains && !(r->head.rank >= 0 && r->died))
             continue;
         int number = r->head.rank >= 0 ? r->head.rank : (int)unnamed++;

@@ -12,7 +12,7 @@
 #include "profile/gather_own.h"
 
 #define TAKE 256
-/* A lane stays for so long after its thread: on other machines the first rank reads it, too, twice a second. */
+/* How long a lane stays after its thread: on other machines the first rank reads it, too, twice a second. */
 #define STAYS_NS (2 * LEAT_S)
 
 leat_status leat_gather_open(const char *folder, struct leat_gather **out, struct leat_error *err)

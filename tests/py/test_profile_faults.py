@@ -169,7 +169,7 @@ exec(compile(open({str(ODD)!r}).read(), "odd", "exec"))
 
 
 def test_what_workers_of_earlier_epochs_left_is_taken_away(profile):
-    """A loader starts its workers anew for every epoch: each leaves some records, and whether it says that it ended or not."""
+    """A loader starts new workers for every epoch. Each leaves some records, and every other one is killed."""
     code = """
 import json, os, signal, sys, time
 import _leat_lane as lanes

@@ -16,7 +16,7 @@ WARMUP = 0x80  # in a mode: not to be counted
 MAGIC = int.from_bytes(b"LEATLANE", "little")
 VERSION = 1
 CAPACITY = 8192  # records that the reader may be behind, of a process's first thread: it trains
-FEW = 1024  # … of its other threads and of workers: a loader starts them anew for every epoch
+FEW = 1024  # … of its other threads and of workers: a loader starts new ones for every epoch
 HEADER_WORDS, RECORD_WORDS = 64, 5
 (
     W_MAGIC,

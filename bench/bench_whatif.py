@@ -121,6 +121,8 @@ def asked(leat, folder, report, cache, cores):
         "--json",
         "--cache",
         str(cache),
+        "--sample-bytes",  # sleeping stands for reading
+        "100kB",
         "--cores",
         str(cores),
     ]

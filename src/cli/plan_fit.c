@@ -138,25 +138,35 @@ static void print_fit(const struct fits *f, const struct fit *fit)
     putchar('\n');
 }
 
+/* Whether a row asks for what was fitted. Of checkpoints only where it says how large one is. */
+static bool applies(const struct fit *fit, const struct leat_plan_measure *m)
+{
+    if (fit->model.target == LEAT_PLAN_STEP)
+        return isnan(m->step_s) && strcmp(fit->accelerator, m->accelerator) == 0;
+    return isnan(m->checkpoint_s) && !isnan(m->checkpoint_bytes);
+}
+
 static void print_prediction(const struct fits *f, const struct leat_plan_measure *m)
 {
     bool any = false;
     for (size_t k = 0; k < f->count; k++) {
         const struct fit *fit = &f->fit[k];
         bool step = fit->model.target == LEAT_PLAN_STEP;
-        struct leat_plan_interval p;
-        const char *missing;
-        if (step ? !isnan(m->step_s) || strcmp(fit->accelerator, m->accelerator) != 0 : !isnan(m->checkpoint_s))
+        struct leat_plan_prediction p;
+        struct leat_error why;
+        if (!applies(fit, m))
             continue;
-        if (!leat_plan_model_predict(&fit->model, m, 0.9, &p, &missing)) {
-            if (step)
-                printf("  line %-4u %-24s %-10s no %s\n", m->line, m->model, m->accelerator, missing);
-            any |= step;
+        any = true;
+        printf("  line %-4u %-24s %-10s %-10s ", m->line, *m->model ? m->model : "-",
+               *m->accelerator ? m->accelerator : "-", step ? "step" : "checkpoint");
+        if (leat_plan_model_predict(&fit->model, m, 0.9, &p, &why) != LEAT_OK) {
+            printf("%s\n", why.text);
             continue;
         }
-        any = true;
-        printf("  line %-4u %-24s %-10s %-10s %.4f s [%.4f, %.4f]\n", m->line, *m->model ? m->model : "-",
-               *m->accelerator ? m->accelerator : "-", step ? "step" : "checkpoint", p.mean, p.lo, p.hi);
+        printf("%.4f s [%.4f, %.4f]", p.s.mean, p.s.lo, p.s.hi);
+        if (p.beyond > 1.005)
+            printf(", %.3g times beyond the fitted %s", p.beyond, p.column);
+        putchar('\n');
     }
     if (!any)
         printf("  line %-4u %-24s %-10s nothing to predict, or no fit for its accelerator\n", m->line, m->model,
@@ -218,16 +228,16 @@ static void predictions_json(const struct fits *f, const struct leat_plan_measur
         for (size_t k = 0; k < f->count && (all || lacks_time(m)); k++) {
             const struct fit *fit = &f->fit[k];
             bool step = fit->model.target == LEAT_PLAN_STEP;
-            struct leat_plan_interval p;
-            const char *missing;
-            if (step ? !isnan(m->step_s) || strcmp(fit->accelerator, m->accelerator) != 0 : !isnan(m->checkpoint_s))
+            struct leat_plan_prediction p = {.s = {NAN, NAN, NAN}, .beyond = NAN};
+            struct leat_error why;
+            if (!applies(fit, m))
                 continue;
-            if (!leat_plan_model_predict(&fit->model, m, 0.9, &p, &missing))
-                continue;
-            json_array_append_new(out, json_pack("{s:s, s:i, s:s, s:s, s:s, s:o, s:o, s:o}", "file", rows->name[0],
-                                                 "line", (int)m->line, "model", m->model, "accelerator", m->accelerator,
-                                                 "target", step ? "step" : "checkpoint", "mean_s", number(p.mean),
-                                                 "lo_s", number(p.lo), "hi_s", number(p.hi)));
+            leat_status rc = leat_plan_model_predict(&fit->model, m, 0.9, &p, &why);
+            json_array_append_new(
+                out, json_pack("{s:s, s:i, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:s?}", "file", rows->name[0], "line",
+                               (int)m->line, "model", m->model, "accelerator", m->accelerator, "target",
+                               step ? "step" : "checkpoint", "mean_s", number(p.s.mean), "lo_s", number(p.s.lo), "hi_s",
+                               number(p.s.hi), "beyond", number(p.beyond), "why_not", rc == LEAT_OK ? NULL : why.text));
         }
     }
 }

@@ -16,10 +16,12 @@
 #include "cli/profile.h"
 #include "profile/observer.h"
 
-#define PREFIX    "leat-profile-"
-#define TICK_NS   (20 * LEAT_MS)
-#define ROOM_MIN  ((uint64_t)8 << 20) /* lanes of a few processes */
-#define TERMINALS 2                   /* of the signals below, the last ones */
+#define PREFIX   "leat-profile-"
+#define TICK_NS  (20 * LEAT_MS)
+#define ROOM_MIN ((uint64_t)8 << 20) /* lanes of a few processes */
+/* In shared memory, where a script that finds none for its batches dies: as much as many processes' lanes may take. */
+#define ROOM_SHARED ((uint64_t)256 << 20)
+#define TERMINALS   2 /* of the signals below, the last ones */
 
 /* Signals that the script is to get. A terminal sends the last two to the script itself. */
 static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT};
@@ -93,14 +95,14 @@ static leat_status write_observer(const struct leat_profile_child *c, struct lea
     return LEAT_OK;
 }
 
-static leat_status make_folder_in(const char *place, struct leat_profile_child *c, struct leat_error *err)
+static leat_status make_folder_in(const char *place, uint64_t room, struct leat_profile_child *c,
+                                  struct leat_error *err)
 {
     struct statvfs fs;
     if (statvfs(place, &fs) < 0)
         return leat_fail_errno(err, errno, "%s", place);
-    if ((uint64_t)fs.f_bavail * fs.f_frsize < ROOM_MIN)
-        return leat_fail(err, LEAT_IO, "%s is full: the profiler needs %d MiB there, or in TMPDIR", place,
-                         (int)(ROOM_MIN >> 20));
+    if ((uint64_t)fs.f_bavail * fs.f_frsize < room)
+        return leat_fail(err, LEAT_IO, "%s is full: the profiler needs %d MiB there", place, (int)(room >> 20));
     sweep(place);
     if (snprintf(c->folder, sizeof c->folder, "%s/%sXXXXXX", place, PREFIX) >= (int)sizeof c->folder ||
         !mkdtemp(c->folder)) {
@@ -117,10 +119,10 @@ static leat_status make_folder_in(const char *place, struct leat_profile_child *
 static leat_status make_folder(struct leat_profile_child *c, struct leat_error *err)
 {
     const char *tmp = getenv("TMPDIR");
-    if (make_folder_in("/dev/shm", c, err) == LEAT_OK)
+    if (make_folder_in("/dev/shm", ROOM_SHARED, c, err) == LEAT_OK)
         return LEAT_OK;
     leat_profile_end(c);
-    return make_folder_in(tmp && *tmp ? tmp : "/tmp", c, err);
+    return make_folder_in(tmp && *tmp ? tmp : "/tmp", ROOM_MIN, c, err);
 }
 
 /* A profiler around this one will see no steps, and should know why. */

@@ -76,8 +76,9 @@ static leat_status refuse_idle(const struct whatif_settings *s, struct leat_erro
         return leat_fail(err, LEAT_INVALID, "--prep, --samples, --latency: only with --loader leat");
     if (s->network && !s->nodes)
         return leat_fail(err, LEAT_INVALID, "--network: only with --nodes");
-    if (s->sample_bytes && !s->bandwidth && !s->loader)
-        return leat_fail(err, LEAT_INVALID, "--sample-bytes: only with --bandwidth or --loader leat");
+    if (s->sample_bytes && !s->bandwidth && !s->loader && !s->cache && !s->storage_speed)
+        return leat_fail(err, LEAT_INVALID,
+                         "--sample-bytes: only with --cache, --storage-speed, --bandwidth or --loader leat");
     if (s->bandwidth && s->storage_speed)
         return leat_fail(err, LEAT_INVALID, "--storage-speed: --bandwidth says already what storage gives");
     if (leat_cli_said("catalog") && !s->type)
@@ -119,9 +120,12 @@ struct answers {
     struct leat_whatif_answer then;
     struct leat_whatif_answer at[WHATIF_CURVE]; /* the share of the cache from 0 to 1 */
     struct leat_whatif_answer limit[4];
+    char no_curve[512]; /* why it is not known what a cache would save; "": it is */
     size_t limits;
     struct leat_report_time cores;
     unsigned workers;
+    unsigned usable; /* of these */
+    unsigned cores_now;
     struct whatif_prices price;
     double usd_now; /* of a million samples */
     struct leat_report_time usd;
@@ -157,6 +161,10 @@ static leat_status find_out(const struct whatif_settings *s, const struct leat_r
         more.cached = (double)i / (WHATIF_CURVE - 1);
         rc = ask(s, r, &more, &a->at[i], unused, err);
     }
+    if (rc == LEAT_UNSUPPORTED && a->then.step_s.mean > 0) { /* what was asked has its answer */
+        snprintf(a->no_curve, sizeof a->no_curve, "%s", err->text);
+        rc = LEAT_OK;
+    }
     if (rc == LEAT_OK)
         rc = leat_cli_whatif_prices(s, r, &a->price, err);
     if (rc == LEAT_OK && !isnan(a->price.now) && !(run->batch >= 1e-6))
@@ -166,6 +174,8 @@ static leat_status find_out(const struct whatif_settings *s, const struct leat_r
     a->limits = s->loader ? 0 : leat_whatif_limits(r, what, a->limit, 4);
     a->cores = leat_whatif_cores(r);
     a->workers = leat_whatif_workers(r);
+    a->usable = leat_whatif_usable_workers(r);
+    a->cores_now = run->cores;
     a->nodes_now = run->nodes;
     a->nodes_then = what->nodes ? what->nodes : run->nodes;
     a->usd_now = usd_of(run, a->price.now, run->nodes, 1);
@@ -188,20 +198,20 @@ static json_t *json_time(const struct leat_report_time *t)
 
 static leat_status print_json(const struct answers *a, struct leat_error *err)
 {
-    json_t *curve = json_array();
+    json_t *curve = *a->no_curve ? json_null() : json_array();
     json_t *limits = json_array();
-    for (unsigned i = 0; i < WHATIF_CURVE; i++)
+    for (unsigned i = 0; i < WHATIF_CURVE && !*a->no_curve; i++)
         json_array_append_new(curve, json_pack("{s:i, s:f, s:f, s:f}", "cache_percent", i * 100 / (WHATIF_CURVE - 1),
                                                "step_s", a->at[i].step_s.mean, "low_s", a->at[i].step_s.low, "high_s",
                                                a->at[i].step_s.high));
     for (size_t i = 0; i < a->limits; i++)
         json_array_append_new(limits, json_pack("{s:s, s:o}", "limit", limit_name(a->limit[i].limit), "step_s",
                                                 json_time(&a->limit[i].step_s)));
-    json_t *root =
-        json_pack("{s:f, s:[fff], s:f, s:s, s:s, s:i, s:o, s:o, s:o}", "now_s", a->now.step_s.mean, "step_s",
-                  a->then.step_s.mean, a->then.step_s.low, a->then.step_s.high, "speed", a->then.speed, "limit_now",
-                  limit_name(a->now.limit), "limit", limit_name(a->then.limit), "workers_needed", (int)a->workers,
-                  "cores_per_gpu", json_time(&a->cores), "limits", limits, "cache", curve);
+    json_t *root = json_pack("{s:f, s:[fff], s:f, s:s, s:s, s:i, s:i, s:o, s:o, s:o}", "now_s", a->now.step_s.mean,
+                             "step_s", a->then.step_s.mean, a->then.step_s.low, a->then.step_s.high, "speed",
+                             a->then.speed, "limit_now", limit_name(a->now.limit), "limit", limit_name(a->then.limit),
+                             "workers_needed", (int)a->workers, "workers_usable", (int)a->usable, "cores_per_gpu",
+                             json_time(&a->cores), "limits", limits, "cache", curve);
     if (!isnan(a->price.now))
         json_object_set_new(root, "usd_per_million_samples",
                             json_pack("{s:f, s:o}", "now", a->usd_now, "then", json_time(&a->usd)));
@@ -234,9 +244,10 @@ static void print(const struct answers *a)
         printf("%s: %.3g ms (%.3g … %.3g), limited by %s\n", i == 1 ? "without that limit" : "without this one too",
                a->limit[i].step_s.mean * 1e3, a->limit[i].step_s.low * 1e3, a->limit[i].step_s.high * 1e3,
                limit_name(a->limit[i].limit));
-    printf("with a cache of");
-    for (unsigned i = 0; i < WHATIF_CURVE; i += 2)
-        printf("%s %u %%: %.3g ms", i ? "," : "", i * 10, a->at[i].step_s.mean * 1e3);
+    if (*a->no_curve)
+        printf("with a cache: %s", a->no_curve);
+    for (unsigned i = 0; i < WHATIF_CURVE && !*a->no_curve; i += 2)
+        printf("%s %u %%: %.3g ms", i ? "," : "with a cache of", i * 10, a->at[i].step_s.mean * 1e3);
     printf("\n");
     if (!isnan(a->cores.mean))
         printf("a GPU needs %.2g cores (%.2g … %.2g) of preparing to compute as it does now without waiting\n",
@@ -244,8 +255,13 @@ static void print(const struct answers *a)
     else
         printf("how many cores a GPU needs: not enough data, the loader does not say what preparing costs\n");
     if (a->workers)
-        printf("%u worker%s of each rank would keep up with computing as it is now\n", a->workers,
+        printf("%u worker%s of each rank would keep up with computing as it is now", a->workers,
                a->workers == 1 ? "" : "s");
+    if (a->workers > a->usable)
+        printf("; the %u core%s of this machine are enough for %u", a->cores_now, a->cores_now == 1 ? "" : "s",
+               a->usable);
+    if (a->workers)
+        printf("\n");
     print_money(a);
 }
 

@@ -157,18 +157,32 @@ static double gpu_memory(const char *info, double gpus)
     return mib > 0 && mib < 1e8 ? mib * 1048576 : NAN;
 }
 
+/* "us-west-2", as only the regions of AWS and its like are called: words and a number. */
+static bool has_local_zones(const char *region)
+{
+    size_t n = strlen(region);
+    const char *first = strchr(region, '-');
+    const char *last = strrchr(region, '-');
+    return first && last > first && strspn(region, "abcdefghijklmnopqrstuvwxyz-") == (size_t)(last + 1 - region) &&
+           last[1] && strspn(last + 1, "0123456789") == n - (size_t)(last + 1 - region);
+}
+
 /* A Local Zone is a place of its own, with its own prices and its own machines: "us-west-2-lax-1a" or, by its id,
  * "usw2-lax1-az1" of us-west-2. Zones of the region itself are called after it, with one letter or digit more, or by
- * an id of two parts. */
+ * an id of two parts. Other providers have zones with longer names, such as US-GA-1 of US, which are no such places. */
 static void find_place(struct leat_plan_offer *o)
 {
     const char *zone = o->zone[0];
     size_t n = strlen(o->region);
     const char *middle = NULL;
     size_t length = 0;
-    if (n && strncmp(zone, o->region, n) == 0) {
+    if (!n) {
+        snprintf(o->region, sizeof o->region, "-");
+    } else if (!has_local_zones(o->region)) {
+        return;
+    } else if (strncmp(zone, o->region, n) == 0) {
         const char *rest = zone + n + (zone[n] == '-');
-        if (strlen(rest) > 1) {
+        if (strlen(rest) > 1 && strchr("abcdefghijklmnopqrstuvwxyz", *rest)) {
             middle = rest;
             length = strlen(rest) - 1;
         }
@@ -181,9 +195,7 @@ static void find_place(struct leat_plan_offer *o)
             length = (size_t)(last - middle);
         }
     }
-    if (!*o->region)
-        snprintf(o->region, sizeof o->region, "-");
-    else if (middle && n + 1 + length < sizeof o->region)
+    if (middle && n + 1 + length < sizeof o->region)
         snprintf(o->region + n, sizeof o->region - n, "/%.*s", (int)length, middle);
 }
 

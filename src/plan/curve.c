@@ -214,8 +214,12 @@ leat_status leat_plan_curve_fit(const struct leat_plan_allreduce *model, bool ne
     if (!count || count >= LEAT_PLAN_CURVE_ROWS)
         return leat_fail(err, count ? LEAT_LIMIT : LEAT_INVALID, "%zu measured clusters of one kind: from 1 to %d",
                          count, LEAT_PLAN_CURVE_ROWS - 1);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         add_row(&c, times, &rows[i]);
+        c.contradiction = fmax(c.contradiction, log(rows[i].base_s / rows[i].step_s));
+    }
+    for (size_t i = 0; i < c.count; i++)
+        c.over_s[i] = fmax(0, c.over_s[i]);
     leat_status rc = fit_buckets(&c, rows, count, err);
     if (rc != LEAT_OK)
         return rc;
@@ -243,6 +247,6 @@ double leat_plan_curve_step(const struct leat_plan_curve *curve, const struct le
     squares /= total;
     double doublings = fabs(log2(members / curve->members[nearest(&q, members)]));
     double apart = fmax(0, squares - sum * sum);
-    *spread = sqrt(apart + MEASURED * MEASURED + DOUBT * doublings * DOUBT * doublings);
-    return exp(sum);
+    *spread = hypot(sqrt(apart + MEASURED * MEASURED + DOUBT * doublings * DOUBT * doublings), curve->contradiction);
+    return fmax(exp(sum), row->base_s);
 }

@@ -24,7 +24,8 @@ struct leat_plan_curve {
     struct leat_plan_allreduce model; /* the bucket form, its link fitted; gradient_bytes NaN: no such form */
     size_t count;                     /* measured clusters, by members, each once */
     double members[LEAT_PLAN_CURVE_ROWS];
-    double over_s[LEAT_PLAN_CURVE_ROWS]; /* a step beyond that of one member */
+    double over_s[LEAT_PLAN_CURVE_ROWS]; /* a step beyond that of one member; never less than nothing */
+    double contradiction;                /* logarithm of how much faster than one member a cluster was measured */
     double weight[LEAT_PLAN_FORMS];
 };
 
@@ -43,8 +44,8 @@ leat_status leat_plan_curve_fit(const struct leat_plan_allreduce *model, bool ne
                                 const struct leat_plan_curve_row *rows, size_t count, struct leat_plan_curve *out,
                                 struct leat_error *err);
 
-/* A step of `row`'s cluster (its step_s is not read); *spread gets the standard deviation of its logarithm, without
- * that of base_s. */
+/* A step of `row`'s cluster (its step_s is not read), at least that of one member: all of them wait for the last.
+ * *spread gets the standard deviation of its logarithm, without that of base_s. */
 double leat_plan_curve_step(const struct leat_plan_curve *curve, const struct leat_plan_curve_row *row, double *spread);
 
 /* Other weights than those found by the fit, which it makes add up to 1: for judging forms one by one. */

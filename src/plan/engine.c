@@ -70,41 +70,101 @@ static bool take_measured(const struct leat_plan_job *job, const struct leat_pla
     return true;
 }
 
-/* Measured at two or more other batches: a straight line through them. */
-static bool take_other_batches(const struct leat_plan_job *job, const struct leat_plan_measures *measures,
-                               struct leat_plan_engine *e)
+static bool at_other_batch(const struct leat_plan_job *job, const struct leat_plan_engine *e,
+                           const struct leat_plan_measure *m)
 {
-    double n = 0;
-    double sx = 0;
-    double sy = 0;
-    double sxx = 0;
-    double sxy = 0;
-    double only = 0;
+    return of_job(job, m) && matches(m, e) && m->gpus * m->nodes == 1 && !isnan(m->step_s) && !isnan(m->batch);
+}
+
+static void say_beyond(struct leat_plan_engine *e, double times)
+{
+    size_t at = strlen(e->step_source);
+    if (times > 1.005)
+        snprintf(e->step_source + at, sizeof e->step_source - at, ", %.3g times beyond them", times);
+}
+
+struct line {
+    double rows;
+    double batch; /* means */
+    double step_s;
+    double slope;
+    double least; /* batches */
+    double most;
+};
+
+/* The first row's batch in `most` where all are the same; false then, and where there are none. */
+static bool fit_line(const struct leat_plan_job *job, const struct leat_plan_engine *e, struct line *out)
+{
+    const struct leat_plan_measures *measures = e->measures;
+    double squares = 0;
+    double products = 0;
+    *out = (struct line){.least = HUGE_VAL};
     for (size_t i = 0; i < measures->count; i++) {
         const struct leat_plan_measure *m = &measures->row[i];
-        if (!of_job(job, m) || !matches(m, e) || m->gpus * m->nodes != 1 || isnan(m->step_s) || isnan(m->batch))
+        if (!at_other_batch(job, e, m))
             continue;
-        n++;
-        sx += m->batch;
-        sy += m->step_s;
-        sxx += m->batch * m->batch;
-        sxy += m->batch * m->step_s;
-        only = m->batch;
+        double before = out->batch;
+        out->rows++;
+        out->batch += (m->batch - out->batch) / out->rows;
+        out->step_s += (m->step_s - out->step_s) / out->rows;
+        squares += (m->batch - before) * (m->batch - out->batch);
+        products += (m->batch - before) * (m->step_s - out->step_s);
+        out->least = fmin(out->least, m->batch);
+        out->most = fmax(out->most, m->batch);
     }
-    double variance = n ? n * sxx - sx * sx : 0;
-    if (variance <= 0) {
-        if (n > 0)
+    out->slope = products / squares;
+    return out->most > out->least;
+}
+
+/* The relative error of the line at a batch, from that of the measurements: each counts with its weight there. */
+static double line_spread(const struct leat_plan_job *job, const struct leat_plan_engine *e, const struct line *line,
+                          double batch, double step_s)
+{
+    const struct leat_plan_measures *measures = e->measures;
+    double squares = 0;
+    double sum = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < measures->count; i++) {
+            const struct leat_plan_measure *m = &measures->row[i];
+            double off = m->batch - line->batch;
+            if (!at_other_batch(job, e, m))
+                continue;
+            double weight = 1 / line->rows + (pass ? (batch - line->batch) * off / squares : 0);
+            squares += pass ? 0 : off * off;
+            sum += pass ? weight * m->step_s * weight * m->step_s : 0;
+        }
+    }
+    return LEAT_PLAN_SPREAD_ONCE * sqrt(sum) / step_s;
+}
+
+/* Measured at two or more other batches: a straight line through them. */
+static bool take_other_batches(const struct leat_plan_job *job, struct leat_plan_engine *e)
+{
+    struct line line;
+    double batch = job->value[LEAT_KEY_BATCH];
+    if (!fit_line(job, e, &line)) {
+        if (line.rows > 0)
             snprintf(e->missing, sizeof e->missing,
                      "%s was measured at batch %g, but the job has %g: measure at the job's batch, or at two others",
-                     e->accelerator, only, job->value[LEAT_KEY_BATCH]);
+                     e->accelerator, line.most, batch);
         return false;
     }
-    double slope = (n * sxy - sx * sy) / variance;
-    e->step_s = (sy - slope * sx) / n + slope * job->value[LEAT_KEY_BATCH];
-    e->step_spread = 2 * LEAT_PLAN_SPREAD_ONCE;
-    snprintf(e->step_source, sizeof e->step_source, "a line through %.0f batches in %.80s", n,
-             leat_plan_tail(measures->name[0]));
-    return e->step_s > 0;
+    double step_s = line.step_s + line.slope * (batch - line.batch);
+    double beyond = fmax(1, fmax(batch / line.most, line.least / batch));
+    if (!(step_s > 0) || beyond > LEAT_PLAN_FIT_BEYOND_MAX) {
+        snprintf(e->missing, sizeof e->missing,
+                 "%s was measured at batches of %g to %g, and the job's %g is too far from them for a straight line: "
+                 "measure at the job's batch",
+                 e->accelerator, line.least, line.most, batch);
+        return false;
+    }
+    e->step_s = step_s;
+    e->step_spread = hypot(fmax(2 * LEAT_PLAN_SPREAD_ONCE, line_spread(job, e, &line, batch, step_s)),
+                           LEAT_PLAN_FIT_DOUBLING * log2(beyond));
+    snprintf(e->step_source, sizeof e->step_source, "a line through %.0f batches in %.80s", line.rows,
+             leat_plan_tail(e->measures->name[0]));
+    say_beyond(e, beyond);
+    return true;
 }
 
 /* Leaves step_s at 0 when there is nothing to fit to. */
@@ -112,8 +172,8 @@ static leat_status take_regression(const struct leat_plan_job *job, const struct
                                    struct leat_plan_engine *e, struct leat_error *err)
 {
     struct leat_plan_model model;
-    const char *missing = NULL;
-    struct leat_plan_interval step;
+    struct leat_plan_prediction step;
+    struct leat_error why;
     struct leat_plan_measure row = {
         .flops = job->value[LEAT_KEY_FLOPS] * job->value[LEAT_KEY_BATCH],
         .parameters = job->value[LEAT_KEY_PARAMETERS],
@@ -122,16 +182,23 @@ static leat_status take_regression(const struct leat_plan_job *job, const struct
     leat_status rc = leat_plan_model_fit(measures, LEAT_PLAN_STEP, e->accelerator, &model, NULL, NULL, err);
     if (rc != LEAT_OK)
         return rc == LEAT_NO_MEMORY ? rc : LEAT_OK;
-    if (!leat_plan_model_predict(&model, &row, 0.9, &step, &missing)) {
+    const char *missing = leat_plan_model_lacks(&model, &row);
+    if (missing) {
         snprintf(e->missing, sizeof e->missing,
                  "the step time of %s would be fitted to %s, which the job does not give (model.%s)", e->accelerator,
                  missing, strcmp(missing, "flops_per_step") == 0 ? "flops" : missing);
         return LEAT_OK;
     }
-    e->step_s = step.mean;
-    e->step_spread = log1p(model.fit.spread);
-    snprintf(e->step_source, sizeof e->step_source, "fitted to %zu models in %.60s, error of models left out %.1f %%",
+    if (leat_plan_model_predict(&model, &row, 0.9, &step, &why) != LEAT_OK) {
+        snprintf(e->missing, sizeof e->missing, "the step time of %s: %.180s: measure this job on it", e->accelerator,
+                 why.text);
+        return LEAT_OK;
+    }
+    e->step_s = step.s.mean;
+    e->step_spread = log1p(step.spread);
+    snprintf(e->step_source, sizeof e->step_source, "fitted to %zu models in %.40s, error of models left out %.1f %%",
              model.fit.rows, leat_plan_tail(measures->name[0]), 100 * model.fit.left_out_mean);
+    say_beyond(e, step.beyond);
     return LEAT_OK;
 }
 
@@ -223,7 +290,7 @@ leat_status leat_plan_engine_make(const struct leat_plan_job *job, const struct 
     snprintf(e.accelerator, sizeof e.accelerator, "%s", accelerator);
     snprintf(e.type, sizeof e.type, "%s", by_type ? type : "");
     leat_status rc = LEAT_OK;
-    if (!take_measured(job, measures, &e) && !take_other_batches(job, measures, &e))
+    if (!take_measured(job, measures, &e) && !take_other_batches(job, &e))
         rc = take_regression(job, measures, &e, err);
     if (rc == LEAT_OK && !(e.step_s > 0))
         take_transfer(job, measures, hardware, &e);

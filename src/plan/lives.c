@@ -120,7 +120,7 @@ static leat_status take_life(const struct leat_plan_csv *csv, const struct colum
     if (!(end >= start && end - start <= LEAT_PLAN_AGE_MAX_H * 3600))
         return leat_fail(err, LEAT_INVALID, "%s line %u: a life of %g h: from 0 to %g", csv->name, line,
                          (end - start) / 3600, LEAT_PLAN_AGE_MAX_H);
-    *out = (struct leat_plan_life){fmax(end - start, 1), taken}; /* logs round to the second or the minute */
+    *out = (struct leat_plan_life){fmax(end - start, 1), taken, start}; /* logs round to the second or the minute */
     return LEAT_OK;
 }
 

@@ -18,7 +18,8 @@ static const struct number_column {
     const char *hint;
 } numbers[] = {
     {"batch", offsetof(struct leat_plan_measure, batch), 1, 1e7, "samples of one GPU in one step"},
-    {"step_s", offsetof(struct leat_plan_measure, step_s), 1e-7, 1e5, "seconds, not milliseconds"},
+    {"step_s", offsetof(struct leat_plan_measure, step_s), LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST,
+     "seconds, not milliseconds"},
     {"samples_per_s", offsetof(struct leat_plan_measure, samples_per_s), 1e-6, 1e12, "of the whole cluster"},
     {"flops_per_step", offsetof(struct leat_plan_measure, flops), 1e6, 1e20, "plain FLOPs: 0.631e9, not 0.631"},
     {"parameters", offsetof(struct leat_plan_measure, parameters), 1, 1e14, "a count"},
@@ -86,6 +87,9 @@ static leat_status settle_speed(const char *name, struct leat_plan_measure *m, d
         m->samples_per_s = m->batch * m->gpus * m->nodes / m->step_s;
     if (isnan(m->step_s) && !isnan(m->samples_per_s) && !isnan(m->batch))
         m->step_s = m->batch * m->gpus * m->nodes / m->samples_per_s;
+    if (m->step_s < LEAT_PLAN_STEP_LEAST || m->step_s > LEAT_PLAN_STEP_MOST)
+        return leat_fail(err, LEAT_INVALID, "%s line %u: %g samples/s make a step of %g s, outside %g … %g", name,
+                         m->line, m->samples_per_s, m->step_s, LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST);
     return LEAT_OK;
 }
 
@@ -290,7 +294,7 @@ static leat_status take_report(const char *name, const json_t *root, struct leat
     if (rc == LEAT_OK)
         rc = report_number(name, root, "batch", 1, 1e7, true, &batch, err);
     if (rc == LEAT_OK)
-        rc = report_number(name, step, "compute", 1e-7, 1e5, true, &compute, err);
+        rc = report_number(name, step, "compute", LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST, true, &compute, err);
     if (rc == LEAT_OK)
         rc = report_number(name, step, "interconnect", 0, 1e5, gpus > 1, &inside, err);
     if (rc == LEAT_OK)
@@ -507,17 +511,33 @@ leat_status leat_plan_model_fit(const struct leat_plan_measures *m, enum leat_pl
     return rc;
 }
 
-bool leat_plan_model_predict(const struct leat_plan_model *model, const struct leat_plan_measure *row,
-                             double probability, struct leat_plan_interval *out, const char **missing)
+const char *leat_plan_model_lacks(const struct leat_plan_model *model, const struct leat_plan_measure *row)
 {
-    double x[LEAT_PLAN_FEATURES_MAX];
     for (size_t c = 0; c < model->fit.features; c++) {
-        x[c] = feature(row, model->column[c]);
-        if (isnan(x[c])) {
-            *missing = model->column[c];
-            return false;
-        }
+        if (isnan(feature(row, model->column[c])))
+            return model->column[c];
     }
-    *out = leat_plan_fit_predict(&model->fit, x, probability);
-    return true;
+    return NULL;
+}
+
+leat_status leat_plan_model_predict(const struct leat_plan_model *model, const struct leat_plan_measure *row,
+                                    double probability, struct leat_plan_prediction *out, struct leat_error *err)
+{
+    const char *lacks = leat_plan_model_lacks(model, row);
+    double x[LEAT_PLAN_FEATURES_MAX];
+    size_t column;
+    if (lacks)
+        return leat_fail(err, LEAT_UNSUPPORTED, "no %s", lacks);
+    for (size_t c = 0; c < model->fit.features; c++)
+        x[c] = feature(row, model->column[c]);
+    double beyond = leat_plan_fit_beyond(&model->fit, x, &column);
+    if (!(beyond <= LEAT_PLAN_FIT_BEYOND_MAX))
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "%s %.4g is %.3g times beyond what was measured (%.4g to %.4g), and at most %d times can be "
+                         "predicted",
+                         model->column[column], x[column], beyond, model->fit.least[column], model->fit.most[column],
+                         LEAT_PLAN_FIT_BEYOND_MAX);
+    *out = (struct leat_plan_prediction){leat_plan_fit_predict(&model->fit, x, probability),
+                                         leat_plan_fit_spread(&model->fit, x), beyond, model->column[column]};
+    return LEAT_OK;
 }

@@ -30,6 +30,10 @@ struct leat_plan_measure {
     unsigned line; /* 0: from a report */
 };
 
+/* Seconds of a step, however it was given. */
+#define LEAT_PLAN_STEP_LEAST 1e-7
+#define LEAT_PLAN_STEP_MOST  1e5
+
 #define LEAT_PLAN_MEASURE_FILES 32
 
 struct leat_plan_measures {
@@ -67,8 +71,18 @@ leat_status leat_plan_model_fit(const struct leat_plan_measures *m, enum leat_pl
                                 const char *accelerator, struct leat_plan_model *out, bool *used, double *left_out,
                                 struct leat_error *err);
 
-/* False when the row lacks a column that the model stands on; *missing gets its name. */
-bool leat_plan_model_predict(const struct leat_plan_model *model, const struct leat_plan_measure *row,
-                             double probability, struct leat_plan_interval *out, const char **missing);
+struct leat_plan_prediction {
+    struct leat_plan_interval s;
+    double spread;      /* standard deviation of the relative error */
+    double beyond;      /* how many times the row is beyond those of the fit; 1: it is among them */
+    const char *column; /* in which it is */
+};
+
+/* The first column that the model stands on and the row lacks; NULL: it has all. */
+const char *leat_plan_model_lacks(const struct leat_plan_model *model, const struct leat_plan_measure *row);
+
+/* LEAT_UNSUPPORTED: the row lacks a column, or is more than LEAT_PLAN_FIT_BEYOND_MAX times beyond those of the fit. */
+leat_status leat_plan_model_predict(const struct leat_plan_model *model, const struct leat_plan_measure *row,
+                                    double probability, struct leat_plan_prediction *out, struct leat_error *err);
 
 #endif

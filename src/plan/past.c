@@ -9,6 +9,10 @@
 #include "plan/egress.h"
 #include "plan/engine.h"
 
+/* Of the mean over all of a run's time: what rounding leaves, and a run that waited for machines for most of it. */
+#define MEAN_LEAST 0.95
+#define MEAN_MOST  100
+
 static leat_status take_number(const json_t *root, const char *key, const char *name, double least, double most,
                                double *out, struct leat_error *err)
 {
@@ -65,7 +69,7 @@ static leat_status take_lives(const json_t *root, struct leat_plan_past *p, stru
             return leat_fail(err, LEAT_INVALID,
                              "%s: machine %zu of 'lives' needs hours, and how: taken, stopped or running", p->name,
                              i + 1);
-        p->lives[p->life_count++] = (struct leat_plan_life){fmax(hours * 3600, 1), taken};
+        p->lives[p->life_count++] = (struct leat_plan_life){fmax(hours * 3600, 1), taken, 0};
     }
     return LEAT_OK;
 }
@@ -139,6 +143,25 @@ void leat_plan_past_free(struct leat_plan_past *past)
     *past = (struct leat_plan_past){0};
 }
 
+/* A run cannot have trained faster than it did, nor stood still for nearly all of its time. */
+static leat_status check_speed(const struct leat_plan_past *past, double batch, struct leat_error *err)
+{
+    double step_s = batch / past->samples_per_s;
+    double mean = past->samples / past->elapsed_s;
+    if (isnan(past->samples_per_s))
+        return LEAT_OK;
+    if (!(step_s >= LEAT_PLAN_STEP_LEAST && step_s <= LEAT_PLAN_STEP_MOST))
+        return leat_fail(err, LEAT_INVALID, "%s: %g samples/s make a step of %g s, outside %g … %g", past->name,
+                         past->samples_per_s, step_s, LEAT_PLAN_STEP_LEAST, LEAT_PLAN_STEP_MOST);
+    if (past->samples > 0 && (past->samples_per_s < MEAN_LEAST * mean || past->samples_per_s > MEAN_MOST * mean))
+        return leat_fail(
+            err, LEAT_INVALID,
+            "%s: %g samples in %g s are %.4g samples/s, and the run is said to train on %.4g a second: one "
+            "of them is wrong, or in another unit",
+            past->name, past->samples, past->elapsed_s, mean, past->samples_per_s);
+    return LEAT_OK;
+}
+
 leat_status leat_plan_past_locate(struct leat_plan_past *past, const struct leat_plan_catalog *catalog,
                                   const struct leat_plan_job *job, struct leat_error *err)
 {
@@ -179,9 +202,10 @@ leat_status leat_plan_past_locate(struct leat_plan_past *past, const struct leat
     if (!past->offer || (parts > 4 && past->path < 0))
         return leat_fail(err, LEAT_INVALID, "%s: config '%s': the %s has no such %s", past->name, past->config,
                          past->offer ? "job" : "catalog", past->offer ? "data path" : "machines there");
-    if (!isnan(past->step_s)) /* every GPU trains on one batch in it */
-        past->samples_per_s = job->value[LEAT_KEY_BATCH] * past->nodes * past->offer->gpus / past->step_s;
-    return LEAT_OK;
+    double batch = job->value[LEAT_KEY_BATCH] * past->nodes * past->offer->gpus; /* each GPU's, in one step */
+    if (!isnan(past->step_s))
+        past->samples_per_s = batch / past->step_s;
+    return check_speed(past, batch, err);
 }
 
 /* Takes out earlier lines about the very cluster of the run. */

@@ -282,10 +282,17 @@ static leat_status checkpoints(struct leat_plan_sum *s, struct leat_error *err)
                  source(s, LEAT_KEY_CHECKPOINT_RATE));
         from = text;
     } else if (!isnan(bytes) && s->plan->has_checkpoint_model) {
-        const struct leat_plan_fit *fit = &s->plan->checkpoint_model.fit;
-        write_s = leat_plan_fit_predict(fit, &bytes, 0.9).mean;
-        snprintf(text, sizeof text, "fitted to %zu measured checkpoints, error of rows left out %.1f %%", fit->rows,
-                 100 * fit->left_out_mean);
+        const struct leat_plan_model *model = &s->plan->checkpoint_model;
+        const struct leat_plan_measure row = {.checkpoint_bytes = bytes};
+        struct leat_plan_prediction time;
+        leat_status rc = leat_plan_model_predict(model, &row, 0.9, &time, err);
+        if (rc != LEAT_OK)
+            return leat_fail_context(err, rc, "the time of a checkpoint (give checkpoint.time)");
+        write_s = time.s.mean;
+        int n = snprintf(text, sizeof text, "fitted to %zu measured checkpoints, error of rows left out %.1f %%",
+                         model->fit.rows, 100 * model->fit.left_out_mean);
+        if (time.beyond > 1.005)
+            snprintf(text + n, sizeof text - (size_t)n, ", %.3g times beyond them", time.beyond);
         from = text;
     } else if (run->rollback) {
         return leat_fail(err, LEAT_UNSUPPORTED,

@@ -88,16 +88,32 @@ static leat_status fit_async(const struct leat_plan_job *job, const struct leat_
     return rc;
 }
 
+/* The step of a member of other clusters: of one GPU, or of one machine. All members wait for the last, so that a
+ * cluster takes at least as long; where one was measured to be faster, it was the member that had a bad day. *off gets
+ * the logarithm of how bad. */
+static double member_s(const struct leat_plan_engine *e, unsigned gpus, double measured_s, double *off)
+{
+    double least_s = measured_s;
+    for (size_t i = 0; i < e->measured_count; i++) {
+        const struct leat_plan_measured *m = &e->measured[i];
+        if (gpus == 1 || (m->gpus == gpus && m->nodes > 1))
+            least_s = fmin(least_s, m->step_s);
+    }
+    *off = log(measured_s / least_s);
+    return least_s;
+}
+
 /* The step of one machine of a measured cluster; 0: not known. */
 static double one_machine_s(const struct leat_plan_engine *e, unsigned gpus)
 {
     double spread;
     const struct leat_plan_measured *m = find_measured(e, 1, gpus);
-    const struct leat_plan_curve_row row = {1, gpus, e->step_s, e->step_s, 0};
+    double alone_s = member_s(e, 1, e->step_s, &spread);
+    const struct leat_plan_curve_row row = {1, gpus, alone_s, alone_s, 0};
     if (gpus == 1)
-        return e->step_s;
+        return alone_s;
     if (m)
-        return m->step_s;
+        return member_s(e, gpus, m->step_s, &spread);
     return e->inside ? leat_plan_curve_step(e->inside, &row, &spread) : 0;
 }
 
@@ -107,17 +123,19 @@ static leat_status fit_level(struct leat_plan_engine *e, bool network, struct le
 {
     struct leat_plan_curve_row rows[LEAT_PLAN_CURVE_ROWS];
     size_t n = 0;
+    double off;
+    double alone_s = member_s(e, 1, e->step_s, &off);
     for (size_t i = 0; i < e->measured_count; i++) {
         const struct leat_plan_measured *m = &e->measured[i];
         if ((m->nodes > 1) != network)
             continue;
-        double base = network ? one_machine_s(e, m->gpus) : e->step_s;
+        double base = network ? one_machine_s(e, m->gpus) : alone_s;
         if (!(base > 0))
             continue; /* how much of it the machines' inside takes is not known */
         if (n + 1 == LEAT_PLAN_CURVE_ROWS)
             return leat_fail(err, LEAT_LIMIT, "%s: %d measured sizes of clusters and more", e->accelerator,
                              LEAT_PLAN_CURVE_ROWS);
-        rows[n++] = (struct leat_plan_curve_row){m->nodes, m->gpus, base, e->step_s, m->step_s};
+        rows[n++] = (struct leat_plan_curve_row){m->nodes, m->gpus, base, alone_s, m->step_s};
     }
     if (!n)
         return LEAT_OK;
@@ -199,18 +217,21 @@ static leat_status inside_step(const struct leat_plan_engine *e, const struct le
                                double *spread, struct leat_error *err)
 {
     const struct leat_plan_measured *m = find_measured(e, 1, c->gpus);
-    const struct leat_plan_curve_row row = {1, c->gpus, e->step_s, e->step_s, 0};
-    *step = e->step_s;
-    *spread = 0;
+    double off = 0;
+    double alone_s = c->nodes * c->gpus > 1 ? member_s(e, 1, e->step_s, &off) : e->step_s;
+    const struct leat_plan_curve_row row = {1, c->gpus, alone_s, alone_s, 0};
+    *step = alone_s;
+    *spread = off;
     if (c->gpus == 1)
         return LEAT_OK;
     if (m) {
-        *step = m->step_s;
-        *spread = 0; /* that of the single GPU stands for it: the same machines on the same day */
+        /* The spread of the single GPU stands for it: the same machines on the same day. */
+        *step = member_s(e, c->gpus, m->step_s, spread);
         return LEAT_OK;
     }
     if (e->inside) {
         *step = leat_plan_curve_step(e->inside, &row, spread);
+        *spread = hypot(*spread, off);
         return LEAT_OK;
     }
     if (isnan(e->allreduce.gradient_bytes))
@@ -221,10 +242,10 @@ static leat_status inside_step(const struct leat_plan_engine *e, const struct le
                          e->accelerator);
     struct leat_plan_allreduce nominal = e->allreduce;
     nominal.inside = c->inside;
-    double said = leat_plan_allreduce_step(&nominal, e->step_s, 1, c->gpus) / e->step_s - 1;
+    double said = leat_plan_allreduce_step(&nominal, alone_s, 1, c->gpus) / alone_s - 1;
     double over = leat_plan_curve_prior(c->gpus, spread);
-    *spread = fmax(*spread, SPREAD_NOMINAL * said / (1 + said));
-    *step = e->step_s * (1 + fmax(over, said));
+    *spread = hypot(fmax(*spread, SPREAD_NOMINAL * said / (1 + said)), off);
+    *step = alone_s * (1 + fmax(over, said));
     return LEAT_OK;
 }
 
@@ -232,7 +253,9 @@ static leat_status inside_step(const struct leat_plan_engine *e, const struct le
 static leat_status network_step(const struct leat_plan_engine *e, const struct leat_plan_cluster *c, double *step,
                                 double *spread, struct leat_error *err)
 {
-    const struct leat_plan_curve_row row = {c->nodes, c->gpus, *step, e->step_s, 0};
+    double off;
+    double alone_s = member_s(e, 1, e->step_s, &off); /* which is in the spread of the machine */
+    const struct leat_plan_curve_row row = {c->nodes, c->gpus, *step, alone_s, 0};
     *spread = 0;
     if (c->nodes == 1)
         return LEAT_OK;
@@ -249,8 +272,8 @@ static leat_status network_step(const struct leat_plan_engine *e, const struct l
     nominal.network = c->network;
     if (!e->inside)
         nominal.inside = c->inside;
-    double over = leat_plan_allreduce_step(&nominal, e->step_s, c->nodes, c->gpus) -
-                  leat_plan_allreduce_step(&nominal, e->step_s, 1, c->gpus);
+    double over = leat_plan_allreduce_step(&nominal, alone_s, c->nodes, c->gpus) -
+                  leat_plan_allreduce_step(&nominal, alone_s, 1, c->gpus);
     *step += fmax(0, over);
     /* An error of the link matters as far as the step waits for it. */
     *spread = SPREAD_NOMINAL * fmax(over / *step, 0.1);

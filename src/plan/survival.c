@@ -8,6 +8,7 @@
 #define LAST       0.96 /* of the longest life: maximum lives end within a few minutes in an hour */
 #define LAST_SHARE 0.8
 #define LAST_LEAST 3
+#define DAY_OFF    0.015 /* how far from whole days the mean age of those that reached the limit may be */
 
 static int by_age(const void *a, const void *b)
 {
@@ -16,8 +17,30 @@ static int by_age(const void *a, const void *b)
     return (x->age_s > y->age_s) - (x->age_s < y->age_s);
 }
 
+static int by_start(const void *a, const void *b)
+{
+    const struct leat_plan_life *x = a;
+    const struct leat_plan_life *y = b;
+    return (x->start_s > y->start_s) - (x->start_s < y->start_s);
+}
+
+/* How many times apart machines began that were taken. Sorts them by it. */
+static size_t count_starts(struct leat_plan_life *lives, size_t count, double apart_s)
+{
+    size_t n = 0;
+    double last = -HUGE_VAL;
+    qsort(lives, count, sizeof *lives, by_start);
+    for (size_t i = 0; i < count; i++) {
+        if (!lives[i].taken || lives[i].start_s - last < apart_s)
+            continue;
+        last = lives[i].start_s;
+        n++;
+    }
+    return n;
+}
+
 /* The age at which a provider takes whatever is left; 0: none. */
-static double maximum_life_s(const struct leat_plan_life *lives, size_t count)
+static double maximum_life_s(struct leat_plan_life *lives, size_t count)
 {
     double from = LAST * lives[count - 1].age_s;
     size_t at = 0;
@@ -29,8 +52,15 @@ static double maximum_life_s(const struct leat_plan_life *lives, size_t count)
         taken += lives[i].taken;
         sum += lives[i].taken ? lives[i].age_s : 0;
     }
-    bool ends = taken >= LAST_LEAST && (double)taken >= LAST_SHARE * (double)(count - at);
-    return ends ? sum / (double)taken : 0;
+    if (taken < LAST_LEAST || (double)taken < LAST_SHARE * (double)(count - at))
+        return 0;
+    double age_s = sum / (double)taken;
+    double days = age_s / 86400;
+    bool whole = round(days) >= 1 && fabs(days - round(days)) < DAY_OFF * days;
+    /* Starts within the width of the end may have ended by one and the same event. */
+    size_t starts = count_starts(lives + at, count - at, lives[count - 1].age_s - from);
+    qsort(lives + at, count - at, sizeof *lives, by_age);
+    return whole || starts >= LAST_LEAST ? age_s : 0;
 }
 
 /* Time that all machines spent between two ages. */

@@ -6,8 +6,9 @@
 #include "plan/lifetime.h"
 
 struct leat_plan_life {
-    double age_s; /* when it was taken, or last seen */
-    bool taken;   /* else stopped by its owner, or still running: it would have lived longer */
+    double age_s;   /* when it was taken, or last seen */
+    bool taken;     /* else stopped by its owner, or still running: it would have lived longer */
+    double start_s; /* when it began, on a clock that all of them share; the same for all where that is not known */
 };
 
 struct leat_plan_survival {
@@ -23,7 +24,9 @@ struct leat_plan_survival {
 
 /* The hazard is taken as constant over stretches that hold equal numbers of revocations: those of a stretch over the
  * time that all machines spent in it, whether they were taken there or not. Where nearly all that came so far went
- * within the last twenty-fifth of the longest life, the provider has a maximum and the distribution ends there. Without
+ * within the last twenty-fifth of the longest life, the provider may have a maximum, and the distribution ends there.
+ * But machines that began together and were lost together look the same: it is a maximum only where machines reached it
+ * that began at three times at least, or where it is a whole number of days, as the limits of providers are. Without
  * any revocation, half of one is taken for seen. Sorts `lives`. `what` names the source in errors. */
 leat_status leat_plan_survival_fit(struct leat_plan_life *lives, size_t count, const char *what,
                                    struct leat_plan_survival *out, struct leat_error *err);

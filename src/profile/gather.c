@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "profile/gather_own.h"
 
 #define TAKE 256
+/* How long a lane stays after its thread: on other machines the first rank reads it, too, twice a second. */
+#define STAYS_NS (2 * LEAT_S)
 
 leat_status leat_gather_open(const char *folder, struct leat_gather **out, struct leat_error *err)
 {
@@ -429,6 +432,59 @@ static void ask_usage(struct leat_gather *g, uint64_t now_ns)
     }
 }
 
+/* Whether the thread that writes a lane has ended: it says so itself, or it was there and is no more. */
+static bool has_ended(struct lane *l)
+{
+    char path[64];
+    if (l->head.state != LEAT_LANE_RUNNING)
+        return true;
+    if (l->head.node)
+        return false;
+    snprintf(path, sizeof path, "/proc/%u/task/%u", l->head.pid, l->head.tid);
+    bool there = access(path, F_OK) == 0;
+    l->lived |= there; /* never, where another namespace numbers processes otherwise */
+    return !there && l->lived;
+}
+
+/* Gives the memory of a lane back, and its place to another. */
+static void drop_lane(struct leat_gather *g, size_t at)
+{
+    struct lane *l = &g->lanes[at];
+    struct lane *heir = NULL; /* another lane of a process that goes on: the process's time is counted there */
+    char path[4096];
+    for (size_t i = at + 1; i < g->lane_count && !heir; i++)
+        heir = g->lanes[i].head.pid == l->head.pid ? &g->lanes[i] : NULL;
+    if (heir && l->cpu_s > 0) {
+        heir->cpu_s = l->cpu_s;
+        heir->cpu_first_s = l->cpu_first_s;
+    } else {
+        g->cpu_past_s += l->cpu_s - l->cpu_first_s;
+    }
+    g->dropped += l->head.dropped;
+    if (snprintf(path, sizeof path, "%s/%s", g->folder, l->name) < (int)sizeof path)
+        unlink(path);
+    leat_lane_close(l->lane);
+    memmove(l, l + 1, (g->lane_count - at - 1) * sizeof *l);
+    g->lane_count--;
+}
+
+/* Workers are started for every epoch, and threads for every task: what they leave would fill shared memory, which the
+ * script needs itself. The lane of a rank's first thread stays: its head is the rank's. */
+static void drop_ended(struct leat_gather *g, uint64_t now_ns)
+{
+    for (size_t i = g->lane_count; i-- > 0;) {
+        struct lane *l = &g->lanes[i];
+        if (!l->lane || (!l->head.worker && l->head.pid == l->head.tid))
+            continue;
+        if (!has_ended(l))
+            l->done_ns = 0;
+        else if (!l->done_ns)
+            l->done_ns = now_ns;
+        else if (now_ns - l->done_ns >= STAYS_NS)
+            drop_lane(g, i);
+    }
+}
+
 leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error *err)
 {
     struct leat_lane_record records[TAKE];
@@ -470,5 +526,7 @@ leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error 
     }
     match(g, all);
     ask_usage(g, leat_now_ns());
+    if (!all)
+        drop_ended(g, leat_now_ns());
     return LEAT_OK;
 }

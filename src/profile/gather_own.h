@@ -24,6 +24,8 @@ struct lane {
     unsigned thread; /* of its rank: 0 for the rank's own, workers from 1 on */
     double cpu_s;    /* of its process when it was first and last asked, while there was training */
     double cpu_first_s;
+    bool lived;       /* its thread was seen in /proc */
+    uint64_t done_ns; /* since when it has ended and all is taken; 0: it has not */
 };
 
 /* Steps in a row of one mode; long rows are cut. */
@@ -108,6 +110,8 @@ struct leat_gather {
     struct leat_links links;
     size_t warm;
     double warm_s;
+    double cpu_past_s;  /* of processes whose lanes are closed */
+    uint64_t dropped;   /* of closed lanes */
     uint64_t cpu_at_ns; /* when processor times were first and last asked; 0: not yet */
     uint64_t cpu_last_ns;
     bool crowded; /* more ranks, lanes or blocks than there is room for */

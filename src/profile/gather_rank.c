@@ -8,6 +8,8 @@
 /* Workers that are busy for this share of the time are what the rank waits for. Less busy ones made it wait by chance.
  */
 #define BUSY 0.7
+/* Bytes of a fetch below which it has read nothing: pipes of workers and files of /proc are among them. */
+#define READ_LEAST 1024
 
 static double clamp(double v, double low, double high)
 {
@@ -55,6 +57,9 @@ static void add_read(struct gather_loader *l, const struct leat_lane_record *r)
         l->memory_s += (double)(r->end_ns - r->start_ns) / 1e9;
         return;
     }
+    double s = (double)(r->end_ns - r->start_ns) / 1e9;
+    l->stood_s += s;
+    l->reading_s += bytes >= READ_LEAST * r->flags ? s : 0;
     l->read_bytes += bytes;
     l->disk_bytes += (double)r->extra;
     l->read_batches += r->flags;
@@ -111,6 +116,8 @@ struct gather_loader gather_rank_account(const struct gather_rank *rank, unsigne
         sum.read_bytes += l->read_bytes;
         sum.disk_bytes += l->disk_bytes;
         sum.read_batches += l->read_batches;
+        sum.stood_s += l->stood_s;
+        sum.reading_s += l->reading_s;
         sum.from_disk_bytes += l->from_disk_bytes;
         sum.from_disk_s += l->from_disk_s;
         sum.bucket_bytes += l->bucket_bytes;

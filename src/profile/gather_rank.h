@@ -18,6 +18,8 @@ struct gather_loader {
     double read_bytes; /* of as many batches as `read_batches` */
     double disk_bytes;
     double read_batches;
+    double stood_s;         /* how long fetches had no core */
+    double reading_s;       /* … while bytes were read: else it was not for storage that they stood */
     double from_disk_bytes; /* while (nearly) all came from a disk, and for how long the reading thread stood */
     double from_disk_s;
     double memory_bytes;

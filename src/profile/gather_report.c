@@ -11,10 +11,11 @@
 #define FEW_BLOCKS 8
 #define WIDE       0.2 /* of the step */
 #define SLOWER     1.2 /* times what another rank's loader takes: less is noise */
+#define READING    0.5 /* of the time that fetches stood: less, and what was read is not what they stood for */
 
 static double cores_used(const struct leat_gather *g)
 {
-    double sum = 0;
+    double sum = g->cpu_past_s;
     for (size_t i = 0; i < g->lane_count; i++)
         sum += g->lanes[i].cpu_s - g->lanes[i].cpu_first_s;
     double s = (double)(g->cpu_last_ns - g->cpu_at_ns) / 1e9;
@@ -170,6 +171,8 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     }
     if (mode == LEAT_REPORT_OBSERVED)
         fill_observed(g, first, run);
+    if (mode == LEAT_REPORT_OBSERVED && l.reading_s < READING * l.stood_s) /* modules that it imported, and the like */
+        run->read_bytes = run->disk_bytes = run->disk_rate = NAN;
     run->flops = first->flops > 0 ? first->flops : NAN;
     run->dataset_samples = first->head.samples ? (double)first->head.samples : NAN;
     run->bucket_count = first->buckets;
@@ -309,12 +312,14 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
 {
     unsigned unnamed = 0;
     unsigned lived = 0;
-    size_t dropped = 0;
+    size_t dropped = (size_t)g->dropped;
+    for (size_t i = 0; i < g->lane_count; i++)
+        dropped += g->lanes[i].head.dropped;
     for (size_t i = 0; i < g->rank_count; i++)
         lived += g->rank[i]->trains && !g->rank[i]->died;
     for (size_t i = 0; i < g->rank_count; i++) {
         const struct gather_rank *r = g->rank[i];
-        dropped += r->head.dropped + r->skipped;
+        dropped += r->skipped;
         if (!r->trains && !(r->head.rank >= 0 && r->died))
             continue;
         int number = r->head.rank >= 0 ? r->head.rank : (int)unnamed++;

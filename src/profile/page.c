@@ -397,7 +397,7 @@ static void what_if(const struct leat_report *r, struct leat_buf *out)
         return;
     }
     double cores = leat_whatif_cores(r).mean;
-    double workers = leat_whatif_workers(r);
+    double workers = leat_whatif_usable_workers(r);
     double most_cores = fmax(2 * run->cores, isnan(cores) ? 2 : 2 * cores * run->gpus);
     double most_workers = fmax(4, fmax(2 * run->workers, 2 * workers));
     struct question asked[] = {

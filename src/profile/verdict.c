@@ -96,15 +96,56 @@ static void advise_prepare(const struct leat_report *r, const struct leat_report
         return;
     }
     double needed = ceil(busy / rest - 1e-9);
+    unsigned most = run->cores > run->gpus ? run->cores / run->gpus : 1;
     leat_buf_printf(out, "a batch takes ");
     leat_verdict_seconds(out, busy);
     leat_buf_printf(out, " of one worker and the rest of the step ");
     leat_verdict_seconds(out, rest);
     leat_buf_printf(out, ": %.0f worker%s of each rank would keep up, it has %u", needed, needed > 1 ? "s" : "",
                     run->workers);
-    if (needed * run->gpus > run->cores)
-        leat_buf_printf(out, "; for those it takes %.0f cores, and this machine has %u: take more, or prepare for less",
-                        needed * run->gpus, run->cores);
+    if (needed > most)
+        leat_buf_printf(
+            out,
+            "; this machine's %u core%s %s enough for %u: use more cores or another machine, or prepare less "
+            "per sample",
+            run->cores, run->cores == 1 ? "" : "s", run->cores == 1 ? "is" : "are", most);
+}
+
+/* Fetching in the training itself. */
+static void advise_workers(const struct leat_report *r, const struct leat_report_run *run, struct leat_buf *out)
+{
+    struct leat_whatif_answer a;
+    struct leat_error err;
+    unsigned needed = leat_whatif_workers(r);
+    unsigned usable = leat_whatif_usable_workers(r);
+    leat_buf_str(out, leat_whatif_reads(r)
+                          ? "the training itself waits for storage: "
+                          : "the training itself waits in its dataset, and nothing was seen to be read "
+                            "meanwhile (a sleep, a lock, a client that is not Python's): ");
+    if (usable && leat_whatif_ask(r, &(struct leat_whatif){.workers = usable}, &a, &err) != LEAT_OK)
+        leat_buf_str(out,
+                     "its steps are so short that workers may take longer to hand a batch over; try larger batches");
+    else
+        leat_buf_printf(out, "num_workers=%u would read ahead", usable ? usable : 1);
+    if (needed > usable)
+        leat_buf_printf(out, " (to keep up it would take %u, more than the %u core%s here)", needed, run->cores,
+                        run->cores == 1 ? "" : "s");
+    if (leat_whatif_reads(r))
+        leat_buf_str(out, "; or keep the data closer (a cache, local disk, leat.Loader)");
+}
+
+/* Fetching in workers. */
+static void advise_storage(const struct leat_report *r, const struct leat_report_run *run, struct leat_buf *out)
+{
+    if (leat_whatif_reads(r))
+        leat_buf_str(out, "workers wait for storage: keep the data closer (a cache, local disk, leat.Loader)");
+    else
+        leat_buf_str(out,
+                     "workers wait in their dataset, and nothing was seen to be read meanwhile: look for a sleep, a "
+                     "lock or a client that is not Python's");
+    if (leat_whatif_usable_workers(r) > run->workers)
+        leat_buf_printf(out, ", or let more than %u worker%s wait at a time", run->workers,
+                        run->workers > 1 ? "s" : "");
 }
 
 static void advise(const struct leat_report *r, const struct leat_report_run *run, enum leat_report_part cause,
@@ -113,15 +154,9 @@ static void advise(const struct leat_report *r, const struct leat_report_run *ru
     switch (cause) {
     case LEAT_REPORT_FETCH:
         if (run->workers)
-            leat_buf_printf(out,
-                            "workers wait for storage: keep the data closer (a cache, local disk, leat.Loader), "
-                            "or let more than %u worker%s wait at a time",
-                            run->workers, run->workers > 1 ? "s" : "");
+            advise_storage(r, run, out);
         else
-            leat_buf_printf(out,
-                            "the training itself waits for storage: num_workers=%u would read ahead; or keep the data "
-                            "closer (a cache, local disk, leat.Loader)",
-                            leat_whatif_workers(r) ? leat_whatif_workers(r) : 4);
+            advise_workers(r, run, out);
         break;
     case LEAT_REPORT_PREPARE:
         advise_prepare(r, run, out);
@@ -234,9 +269,9 @@ static void promise(const struct leat_report *r, enum leat_report_part cause, st
     struct leat_whatif_answer a;
     struct leat_error err;
     struct leat_whatif cached = {.cache = true, .cached = 1};
-    struct leat_whatif more = {.workers = leat_whatif_workers(r)};
+    struct leat_whatif more = {.workers = leat_whatif_usable_workers(r)};
     bool input = cause == LEAT_REPORT_FETCH || cause == LEAT_REPORT_PREPARE;
-    if (input && more.workers && leat_whatif_ask(r, &more, &a, &err) == LEAT_OK && helps(&a))
+    if (input && more.workers > 0 && leat_whatif_ask(r, &more, &a, &err) == LEAT_OK && helps(&a))
         leat_buf_printf(out, "  with %u worker%s of each rank: %.2f times as fast (%.2f … %.2f)\n", more.workers,
                         more.workers == 1 ? "" : "s", a.speed, a.speed * a.step_s.mean / a.step_s.high,
                         a.speed * a.step_s.mean / a.step_s.low);

@@ -11,8 +11,13 @@
 #define MODEL_ERROR 0.05
 #define UNKNOWN     0.1 /* of a run too short for an interval */
 #define WAITS       0.1 /* of the step: then the loader is what it waits for, whatever the means say */
-/* What a rank spends on taking over a batch that a worker has ready, where no batch ever was in the measured run. */
-#define HANDOVER_S 1e-3
+/* What handing a batch over takes, where no batch was ever ready in the measured run: pickling, a pipe, a segment of
+ * shared memory, and two processes that wake up. Torch's DataLoader took 0.3 ms on quiet cores and up to 6 on busy
+ * ones. */
+#define HANDOVER_S      1e-3
+#define HANDOVER_LOW_S  0.2e-3
+#define HANDOVER_HIGH_S 6e-3
+#define HANDOVER_MOST   2 /* no answer where the slowest handover makes the step longer than this many of the fastest */
 
 struct model {
     double compute_s; /* forward, backward, optimizer, other */
@@ -34,6 +39,10 @@ struct model {
     double input_factor;
     double crowd_factor; /* where the cores were too few for all that was computed on them */
     double rank_extra_s;
+    /* How much of it is taking a batch over from a worker, as far as that is known; and what it takes of the worker,
+     * where the measured run had none. */
+    struct leat_report_time handover_s;
+    double send_s;
 };
 
 static double larger(double a, double b)
@@ -111,7 +120,7 @@ static double step_of(const struct model *m, double comm_s, enum leat_report_par
 {
     double alone_s = rank_before(m, comm_s);
     struct leat_queue q = {.workers = (m->workers ? m->workers : 1) * m->gpus,
-                           .alone_s = m->fetch_s + m->prepare_s + (m->workers ? 0 : alone_s),
+                           .alone_s = m->fetch_s + m->prepare_s + m->send_s + (m->workers ? 0 : alone_s),
                            .core_s = m->core_s,
                            .line_s = m->line_s,
                            .cores = m->cores};
@@ -161,9 +170,14 @@ static void calibrate(struct model *m, const struct leat_report_run *run)
             m->crowd_factor = run->step_s.mean / crowd_s(m);
         else
             m->input_factor = run->step_s.mean / input_s;
-        double handover_s = run->handover_s > 0 ? run->handover_s : HANDOVER_S;
-        m->rank_extra_s = smaller(handover_s, run->step_s.mean - rank_before(m, m->comm_s));
+        double waited_s = run->step_s.mean - rank_before(m, m->comm_s); /* it takes no longer than that */
+        m->handover_s.mean = smaller(m->handover_s.mean, waited_s);
+        m->handover_s.low = smaller(m->handover_s.low, waited_s);
+        m->handover_s.high = smaller(m->handover_s.high, waited_s);
+        m->rank_extra_s = m->handover_s.mean;
     } else {
+        if (m->workers) /* what the rank needs was measured with it */
+            m->handover_s = (struct leat_report_time){0};
         /* In small steps: how long it waits for a core follows from the step itself. */
         for (int i = 0; i < 20; i++) {
             m->rank_extra_s += larger(run->step_s.mean - now_s, -rank_before(m, 0)) / 2;
@@ -201,7 +215,10 @@ static leat_status model_of(const struct leat_report *r, struct model *out, stru
                           .nodes = run->nodes,
                           .stretch = 1,
                           .input_factor = 1,
-                          .crowd_factor = 1};
+                          .crowd_factor = 1,
+                          .handover_s = {HANDOVER_S, HANDOVER_LOW_S, HANDOVER_HIGH_S}};
+    if (run->handover_s > 0)
+        out->handover_s = (struct leat_report_time){run->handover_s, run->handover_s, run->handover_s};
     out->core_s = smaller(out->core_s, out->prepare_s);
     out->compute_s = part_s[LEAT_REPORT_FORWARD] + part_s[LEAT_REPORT_BACKWARD] + part_s[LEAT_REPORT_OPTIMIZER] +
                      part_s[LEAT_REPORT_OTHER];
@@ -214,6 +231,13 @@ static leat_status model_of(const struct leat_report *r, struct model *out, stru
     return LEAT_OK;
 }
 
+bool leat_whatif_reads(const struct leat_report *r)
+{
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    bool waits = run && run->fetch_s > 0;
+    return !waits || leat_report_find(r, LEAT_REPORT_CACHED) || stored_bytes(run, &(struct leat_whatif){0}) > 0;
+}
+
 static leat_status change_input(struct model *m, const struct leat_report *r, const struct leat_whatif *what,
                                 struct leat_error *err)
 {
@@ -223,7 +247,12 @@ static leat_status change_input(struct model *m, const struct leat_report *r, co
     double left = what->cache ? 1 - what->cached : 1;
     bool was_cold = cold && cold->disk_bytes > 0.5 * cold->read_bytes;
     double away_s = what->cache && was_cold && cold->fetch_s > m->fetch_s ? cold->fetch_s : m->fetch_s;
-    double here_s = warm && warm->fetch_s < away_s ? warm->fetch_s : 0; /* reading from memory takes time too */
+    double here_s = warm ? smaller(warm->fetch_s, away_s) : 0; /* reading from memory takes time too */
+    if ((what->cache || what->storage_speed > 0) && !(what->sample_bytes > 0) && !leat_whatif_reads(r))
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "not enough data: nothing was seen to be read while batches were fetched, so it is not known "
+                         "whether storage or a cache matters: 'leat profile --time' measures it; if samples do come "
+                         "from storage, give --sample-bytes");
     if (what->storage_speed > 0)
         away_s /= what->storage_speed;
     if (what->bandwidth > 0) {
@@ -236,8 +265,14 @@ static leat_status change_input(struct model *m, const struct leat_report *r, co
         away_s = 0;
     }
     m->fetch_s = left * away_s + (what->cache ? what->cached * here_s : 0);
+    if (what->workers && !m->workers) {
+        m->send_s = m->handover_s.mean;
+        m->rank_extra_s += m->handover_s.mean;
+    }
     if (what->workers)
         m->workers = what->workers;
+    else if (!m->workers)
+        m->handover_s = (struct leat_report_time){0};
     if (what->cores)
         m->cores = what->cores;
     return LEAT_OK;
@@ -325,10 +360,19 @@ static double measured_spread(const struct leat_report_run *run)
     return isnan(run->step_s.high) ? UNKNOWN : sqrt(2) * (run->step_s.high - run->step_s.low) / 2 / run->step_s.mean;
 }
 
+/* The step if handing a batch over took as long as this. */
+static double step_with(const struct model *m, double comm_s, double handover_s)
+{
+    struct model other = *m;
+    enum leat_report_part limit;
+    other.rank_extra_s += handover_s - m->handover_s.mean;
+    other.send_s += m->send_s > 0 ? handover_s - m->handover_s.mean : 0;
+    return step_of(&other, comm_s, &limit);
+}
+
 static struct leat_whatif_answer answer(const struct model *m, const struct leat_report_run *run)
 {
     struct leat_whatif_answer a;
-    enum leat_report_part other;
     double step_s = step_of(m, m->comm_s, &a.limit);
     double measured = measured_spread(run);
     bool changed = fabs(step_s / run->step_s.mean - 1) > 1e-6;
@@ -339,8 +383,9 @@ static struct leat_whatif_answer answer(const struct model *m, const struct leat
     if (changed && !input) /* how long a rank waits for a core is the least certain */
         corrected = hypot(corrected, (step_s - rank_before(m, m->comm_s)) / step_s);
     double spread = sqrt(measured * measured + model * model + corrected * corrected);
-    a.step_s = (struct leat_report_time){step_s, step_of(m, m->comm_low_s, &other) * exp(-spread),
-                                         step_of(m, m->comm_high_s, &other) * exp(spread)};
+    const struct leat_report_time *h = &m->handover_s;
+    a.step_s = (struct leat_report_time){step_s, step_with(m, m->comm_low_s, changed ? h->low : h->mean) * exp(-spread),
+                                         step_with(m, m->comm_high_s, changed ? h->high : h->mean) * exp(spread)};
     a.speed = run->step_s.mean / step_s * m->gpus * m->nodes / run->gpus / run->nodes;
     return a;
 }
@@ -352,9 +397,21 @@ leat_status leat_whatif_ask(const struct leat_report *r, const struct leat_whati
     leat_status rc = model_of(r, &m, err);
     if (rc == LEAT_OK)
         rc = change(&m, r, what, err);
-    if (rc == LEAT_OK)
-        *out = answer(&m, leat_report_find(r, LEAT_REPORT_OBSERVED));
-    return rc;
+    if (rc != LEAT_OK)
+        return rc;
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    struct leat_whatif_answer a = answer(&m, run);
+    double low_s = step_with(&m, m.comm_s, m.handover_s.low);
+    double high_s = step_with(&m, m.comm_s, m.handover_s.high);
+    if (fabs(a.step_s.mean / run->step_s.mean - 1) > 1e-6 && high_s > HANDOVER_MOST * low_s)
+        return leat_fail(
+            err, LEAT_UNSUPPORTED,
+            "not enough data: a step would take %.2g to %.2g ms, for workers hand a batch over in %.1f to "
+            "%.1f ms, and this report does not say in which: profile a run whose workers are ahead, or make "
+            "batches larger",
+            1e3 * low_s, 1e3 * high_s, 1e3 * m.handover_s.low, 1e3 * m.handover_s.high);
+    *out = a;
+    return LEAT_OK;
 }
 
 size_t leat_whatif_limits(const struct leat_report *r, const struct leat_whatif *what, struct leat_whatif_answer *out,
@@ -392,9 +449,20 @@ unsigned leat_whatif_workers(const struct leat_report *r)
     struct model m = {0};
     if (model_of(r, &m, &err) != LEAT_OK)
         return 0;
-    double rank_s = rank_before(&m, m.comm_s);
-    double workers = ceil((m.fetch_s + m.prepare_s + m.core_s) / rank_s - 1e-9);
+    double more_s = m.workers ? 0 : m.handover_s.mean;
+    double rank_s = rank_before(&m, m.comm_s) + more_s;
+    double workers = ceil((m.fetch_s + m.prepare_s + m.core_s + more_s) / rank_s - 1e-9);
     return workers >= 1 && workers < 1e6 ? (unsigned)workers : 0;
+}
+
+unsigned leat_whatif_usable_workers(const struct leat_report *r)
+{
+    unsigned needed = leat_whatif_workers(r);
+    if (!needed)
+        return 0;
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    unsigned cores = run->cores > run->gpus ? run->cores / run->gpus : 1; /* torch's DataLoader warns of more */
+    return needed < cores ? needed : cores;
 }
 
 struct leat_report_time leat_whatif_cores(const struct leat_report *r)

@@ -14,7 +14,7 @@ struct leat_whatif {
     double cached;        /* share of the samples that are at hand, 0 … 1 */
     double storage_speed; /* 2: fetching takes half the time */
     double bandwidth;     /* bytes a second that storage gives a machine; fetching is then that, and nothing else */
-    double sample_bytes;  /* in storage, where the report does not say */
+    double sample_bytes;  /* in storage, where the report does not say; with it, fetching is believed to be reading */
     double gpu_speed;
     unsigned cores;
     unsigned workers; /* of each rank; more than 0 */
@@ -29,6 +29,11 @@ struct leat_whatif_answer {
     enum leat_report_part limit; /* FETCH, PREPARE, COMMUNICATION; FORWARD: computing */
 };
 
+/* Whether the report shows that fetching is reading: bytes were seen to be read meanwhile, or cached batches were
+ * timed. Else it may be a sleep, a lock or a client that cannot be followed, and what storage or a cache would change
+ * is not known. */
+bool leat_whatif_reads(const struct leat_report *r);
+
 /* LEAT_UNSUPPORTED: the report does not hold what the question needs. */
 leat_status leat_whatif_ask(const struct leat_report *r, const struct leat_whatif *what, struct leat_whatif_answer *out,
                             struct leat_error *err);
@@ -40,6 +45,8 @@ size_t leat_whatif_limits(const struct leat_report *r, const struct leat_whatif 
 
 /* What one rank needs to compute without waiting: workers of its loader (0: not known), cores (NaN: not known). */
 unsigned leat_whatif_workers(const struct leat_report *r);
+/* As many of these workers as the machine has cores for. */
+unsigned leat_whatif_usable_workers(const struct leat_report *r);
 struct leat_report_time leat_whatif_cores(const struct leat_report *r);
 
 /* What another loader would have to do with: the costs of the script's samples. NaN: not known. */

@@ -3,11 +3,16 @@ out of it, which must not depend on differential blocks: weights and their avera
 way, by the number of the step. (Where nothing is kept, those of all steps.)"""
 
 import copy
+import gc
 import hashlib
 import json
 import os
+import random
 import sys
+import threading
+import time
 
+import numpy
 import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
@@ -43,8 +48,55 @@ seen = torch.zeros(())
 read = 0
 sampler = torch.utils.data.DistributedSampler(Rows()) if dist.is_initialized() else None
 kept = {}
+
+
+class Draws:
+    """Numbers from a generator of its own."""
+
+    def __init__(self, seed):
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __call__(self):
+        return torch.rand((), generator=self.generator).item()
+
+
+def with_noise(loader, in_a_dict, in_a_tuple):
+    """Adds to each batch what every generator draws. Each is held by another kind of thing."""
+    in_a_variable, in_an_object = torch.Generator().manual_seed(5), Draws(6)
+    legacy, python = numpy.random.RandomState(2), random.Random(3)
+    for x, y in loader:
+        drawn = [
+            torch.rand((), generator=in_a_variable).item(),
+            torch.rand((), generator=in_a_dict["one"]["of"]).item(),
+            torch.rand((), generator=in_a_tuple[0]).item(),
+            in_an_object(),
+            numbers.random(),
+            legacy.normal(),  # it makes two, and keeps one for later
+            python.random(),
+        ]
+        yield x + sum(drawn), y
+
+
+numbers = numpy.random.default_rng(1)
+order = torch.Generator().manual_seed(9) if KIND == "generators" else None
+loader = DataLoader(Rows(), batch_size=2, sampler=sampler, shuffle=sampler is None, generator=order)
+if KIND == "generators":
+    one, other = torch.Generator().manual_seed(4), torch.Generator().manual_seed(7)
+    loader = with_noise(loader, {"one": {"of": one}}, (other,))
+    del one, other
+    gc.collect()  # which leaves alone from then on what can be in no cycle
+if KIND == "frozen":
+    gc.freeze()
+if KIND == "thread":
+
+    def produce():
+        here = random.Random(3)
+        while here.random() >= 0:
+            time.sleep(0.001)
+
+    threading.Thread(target=produce, daemon=True).start()
 cache = torch.zeros(1 << 29 if KIND == "cache" else 1)  # never touched: it takes no memory
-for x, y in DataLoader(Rows(), batch_size=2, sampler=sampler, shuffle=sampler is None):
+for x, y in loader:
     if KIND == "rates":
         read += 1
         optimizer.param_groups[0]["lr"] = 1e-3 / (1 + read)
@@ -80,6 +132,7 @@ for x, y in DataLoader(Rows(), batch_size=2, sampler=sampler, shuffle=sampler is
         kept[int(seen)] = digest(copied)
 if rank == 0:
     said = {"weights": digest(parameters), "average": digest(average), "seen": int(seen), "kept": kept, "read": read}
+    said["order"] = order and digest([order.get_state()])
     sys.stdout.write(json.dumps(said) + "\n")
 sys.stdout.flush()
 if dist.is_initialized():

@@ -140,6 +140,13 @@ def test_a_run_is_refused_where_it_makes_no_sense(plan, example):  # noqa: F811
     refused("the job has no such data path", option="--resume", config="p3.16xlarge:1:on-demand:us-east-1:tape")
     refused("both given", step_s=0.4)
     refused("'elapsed_s' must be a number", elapsed_s="long")
+    half = {"samples": good["samples"] // 2, "elapsed_s": good["elapsed_s"] / 2}  # 2674 samples/s in the mean
+    for option, part in (("--resume", half), ("--compare", {})):
+        for speed in (1e12, 1e6, 100):
+            refused("samples/s", option=option, samples_per_s=speed, **part)
+        refused("samples/s", option=option, samples_per_s=None, step_s=1e-6, **part)
+    half = {"samples": 0, "elapsed_s": 0}
+    refused("make a step of", option="--resume", samples_per_s=1e12, **half)
     refused("machine 1 of 'lives' needs hours", lives=[{"hours": 3}])
     refused("'usd' must be a number from 0", usd=-1)
     run.write_text(json.dumps(good))

@@ -179,6 +179,20 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
     assert "newer.json: a report of version 9" in said.stderr
 
 
+def test_a_dataset_that_only_sleeps_is_not_taken_for_slow_storage(profile, run_leat, tmp_path):
+    done, report = profile({"read": 0.025})
+    run = report["runs"][0]
+    assert run["fetch_s"] > 0.05
+    assert run["read_bytes"] is None
+    assert "nothing was seen to be read meanwhile" in done.stderr
+    assert "with everything cached" not in done.stderr
+    assert int(re.search(r"num_workers=(\d+) would read ahead", done.stderr).group(1)) <= run["cores"]
+    for words in (["--cache", "50%"], ["--storage-speed", "2x"], ["--loader", "leat"]):
+        said = run_leat("whatif", tmp_path / "report.json", *words, status=2)
+        assert said.stdout == ""
+        assert "give --sample-bytes" in said.stderr
+
+
 def test_without_replayed_steps_nothing_changes_at_all_and_what_is_counted_once_is_there(profile, tmp_path):
     wish = {"save": str(tmp_path / "weights.pt")}
     plain = unprofiled([TRAIN, json.dumps(wish)])
@@ -489,7 +503,7 @@ def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkey
     monkeypatch.syspath_prepend(str(OBSERVER))
     import observe
 
-    cuda = types.SimpleNamespace(Event=FakeEvent, is_current_stream_capturing=lambda: False)
+    cuda = types.SimpleNamespace(Event=FakeEvent, current_device=lambda: 0, is_current_stream_capturing=lambda: False)
     monkeypatch.setattr(observe.lanes, "folder", str(tmp_path))
     monkeypatch.setattr(observe.current, "device", observe.Device(types.SimpleNamespace(cuda=cuda)))
     FakeEvent.clock = FakeEvent.done_until = 0.0
@@ -514,5 +528,5 @@ def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkey
     FakeEvent.done_until = 30.0
     observe.current.device.collect()
     assert len(device_spans()) == 6
-    made = len(observe.current.device.free) + 1
+    made = len(observe.current.device.free[0]) + 1
     assert made == 12  # events are used again

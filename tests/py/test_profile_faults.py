@@ -135,9 +135,9 @@ def test_signals_reach_the_script_and_the_profiler_outlives_it(
     assert not left_behind() - before
 
 
-@pytest.mark.parametrize("options", ["ro", "size=64k"])
+@pytest.mark.parametrize("options", ["ro", "size=64k", "size=64m"])
 def test_where_shared_memory_cannot_be_used_the_profiler_works_in_a_folder(leat_bin, clean_env, tmp_path, options):
-    """A mount namespace of its own has a /dev/shm that is read-only, or full."""
+    """A mount namespace of its own has a /dev/shm that is read-only, full, or as small as a container's."""
     script = 'mount -t tmpfs -o "$1" none /dev/shm || exit 99; shift; exec "$@"'
     code = "import os; print(os.environ['LEAT_PROFILE'])"
     command = ["unshare", "--mount", "sh", "-c", script, "-", options]
@@ -166,6 +166,91 @@ exec(compile(open({str(ODD)!r}).read(), "odd", "exec"))
     done, _ = profile(program=["-c", code, "plain"])
     assert done.stdout == "steps 30 False\n"
     assert "is full: some threads could not be followed" in done.stderr
+
+
+def test_what_workers_of_earlier_epochs_left_is_taken_away(profile):
+    """A loader starts new workers for every epoch. Each leaves some records, and every other one is killed."""
+    code = """
+import json, os, signal, sys, time
+import _leat_lane as lanes
+folder, parent = os.environ["LEAT_PROFILE"], os.getpid()
+lanes.lane().write(lanes.WAIT, 1, 2)
+sizes = []
+for epoch in range(60):
+    child = os.fork()
+    if not child:
+        os.environ["LEAT_PROFILE_LOADER"] = f"1:0:{parent}"
+        lanes.lane().write(lanes.FETCH, 1, 2)
+        path = f"{folder}/lane-{os.getpid()}-{os.getpid()}"
+        while not lanes.lane().words[lanes.W_TAIL]:  # until it is read
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGKILL) if epoch % 2 else os._exit(0)
+    os.waitpid(child, 0)
+    sizes += [os.stat(f"{folder}/{name}").st_size for name in os.listdir(folder) if name == f"lane-{child}-{child}"]
+until = time.monotonic() + 60
+while (left := [n for n in os.listdir(folder) if n.startswith("lane-")]) != [f"lane-{parent}-{parent}"] and time.monotonic() < until:
+    time.sleep(0.02)
+print(json.dumps({"left": len(left), "seen": len(sizes), "largest": max(sizes)}))
+"""
+    done, _ = profile(program=["-c", code])
+    said = json.loads(done.stdout)
+    assert said["seen"] == 60
+    assert said["left"] == 1
+    assert said["largest"] < 50_000
+
+
+def test_shared_memory_that_the_script_needs_is_left_to_it(profile):
+    code = """
+import os
+import _leat_lane as lanes
+plain = os.statvfs
+def nearly_full(path):
+    return os.statvfs_result([*plain(path)[:4], 33 * 1048576 // plain(path).f_frsize, *plain(path)[5:]])
+os.statvfs = nearly_full
+print(type(lanes.lane()).__name__)
+import threading
+thread = threading.Thread(target=lambda: print(type(lanes.lane()).__name__))
+os.statvfs = lambda path: os.statvfs_result([*plain(path)[:3], 0, 0, *plain(path)[5:]])
+thread.start()
+thread.join()
+"""
+    done, _ = profile(program=["-c", code])
+    assert done.stdout == "Lane\nNoLane\n"
+    assert "is full: some threads could not be followed" in done.stderr
+
+
+def test_events_of_one_gpu_are_never_used_on_another(profile):
+    """As a model on two GPUs of one process. CUDA refuses to record an event on another device than before, and to compare two."""
+    code = """
+import types
+import _leat_observe as observe
+now, ticks = [0], [0]
+class Event:
+    def __init__(self, enable_timing): self.device = None
+    def record(self):
+        if self.device not in (None, now[0]): raise RuntimeError(f"Event device {self.device} does not match {now[0]}")
+        ticks[0] += 1
+        self.device, self.at = now[0], ticks[0]
+    def query(self): return True
+    def elapsed_time(self, end):
+        if self.device != end.device: raise RuntimeError("events of two devices")
+        return (end.at - self.at) * 1.0
+cuda = types.SimpleNamespace(Event=Event, current_device=lambda: now[0], is_current_stream_capturing=lambda: False)
+device = observe.Device(types.SimpleNamespace(cuda=cuda))
+lane, made = observe.lanes.lane(), []
+lane.write = lambda kind, start, end, *more: made.append((more[1], end - start))
+for step in range(40):
+    now[0] = step // 2 % 2
+    first = device.mark()
+    if step % 8 == 5:
+        now[0] = 1 - now[0]  # what begins on one and ends on the other has no length
+    device.span(first, device.mark(), 1, 0, step, 0, 0, 0)
+    device.collect()
+device.drop(device.mark())
+print(len(made), sorted({took for _, took in made}), len({value for value, _ in made}))
+"""
+    done, _ = profile(program=["-c", code])
+    assert done.stdout == "35 [1000000] 35\n"
 
 
 @pytest.mark.parametrize("words", [["profile", "show", "R"], ["profile", "diff", "R", "R"], ["whatif", "R"]])

@@ -117,7 +117,10 @@ def test_what_runs_in_a_stream_of_its_own_is_no_time_of_the_step(tmp_path, monke
 
     streams = ["main"]
     cuda = types.SimpleNamespace(
-        Event=Event, is_current_stream_capturing=lambda: False, current_stream=lambda: streams[-1]
+        Event=Event,
+        current_device=lambda: 0,
+        is_current_stream_capturing=lambda: False,
+        current_stream=lambda: streams[-1],
     )
     device = observe.Device(types.SimpleNamespace(cuda=cuda))
     monkeypatch.setattr(observe.lanes, "folder", str(tmp_path))
@@ -139,9 +142,9 @@ def test_what_runs_in_a_stream_of_its_own_is_no_time_of_the_step(tmp_path, monke
     assert told("side") == [False, True]  # nobody has said yet which stream is the script's
     device.home = "main"
     assert told("main") == [False, True]
-    made = len(device.free)
+    made = len(device.free[0])
     assert told("side") == [False]
-    assert len(device.free) == made  # no event is lost
+    assert len(device.free[0]) == made  # no event is lost
 
 
 FULL = f"""

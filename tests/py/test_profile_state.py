@@ -46,6 +46,13 @@ def test_what_a_script_keeps_is_what_it_would_have_kept(profile, plain, tmp_path
     assert {step: digest for step, digest in said["kept"].items() if alone["kept"][step] != digest} == {}
 
 
+def test_generators_that_a_script_made_go_on_from_where_they_were(profile, tmp_path):
+    program = [STATE, "generators", tmp_path / "weights"]
+    done, report = profile(None, "--time", "1min", program=program)
+    assert {run["mode"] for run in report["runs"]} >= {"observed", "synthetic", "cached"}
+    assert json.loads(done.stdout) == json.loads(unprofiled(program).stdout)
+
+
 def test_a_forked_process_keeps_what_it_has(profile, plain, tmp_path):
     """It has the parent's block too, but is not in it: with a GPU, putting anything back there would end it."""
     done, report = profile(None, "--time", "1min", program=[STATE, "fork", tmp_path / "weights"])
@@ -63,6 +70,8 @@ def test_a_forked_process_keeps_what_it_has(profile, plain, tmp_path):
             "cache",
             "differential runs ended early: the script's steps write into more memory of their own than can be kept",
         ),
+        ("frozen", "differential runs ended early: the script has called gc.freeze()"),
+        ("thread", "differential runs ended early: another thread draws random numbers from a generator of its own"),
         ("rates", "the script sets its learning rates by a count of its own"),
     ],
 )

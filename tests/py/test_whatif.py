@@ -37,7 +37,7 @@ def ask(run_leat):
 
 
 def test_the_curve_falls_to_computing_and_every_point_has_an_interval(report, ask):
-    answer = ask(report(), "--cache", "50%")
+    answer = ask(report(), "--cache", "50%", "--sample-bytes", "100kb")
     curve = [point["step_s"] for point in answer["cache"]]
     assert curve == sorted(curve, reverse=True)
     assert curve[0] == pytest.approx(0.1)
@@ -46,6 +46,15 @@ def test_the_curve_falls_to_computing_and_every_point_has_an_interval(report, as
     assert answer["step_s"][0] == pytest.approx((0.15 + 0.1) / 4)
     assert [limit["limit"] for limit in answer["limits"]] == ["fetch", "computing"]
     assert answer["cores_per_gpu"][0] == pytest.approx(0.1 / 0.041)
+
+
+def test_what_a_cache_would_save_is_unknown_where_nothing_was_read(report, ask, run_leat):
+    answer = ask(report(), "--cores", "16")
+    assert answer["cache"] is None
+    assert answer["step_s"][0] == pytest.approx(0.1)
+    out = run_leat("whatif", report(), "--cores", "16", status=0).stdout
+    assert "with a cache: not enough data: nothing was seen to be read" in out
+    assert "with a cache of" not in out
 
 
 def test_leats_loader_is_simulated_with_the_measured_costs(report, ask, run_leat):
@@ -70,7 +79,7 @@ def test_leats_loader_is_simulated_with_the_measured_costs(report, ask, run_leat
 
 
 def test_money_comes_from_a_price_or_from_catalogs(report, ask, run_leat, tmp_path):
-    money = ask(report(), "--cache", "100", "--price", "36")["usd_per_million_samples"]
+    money = ask(report(), "--cache", "100", "--sample-bytes", "100kb", "--price", "36")["usd_per_million_samples"]
     assert money["now"] == pytest.approx(36 / 3600 * 0.1 / 32 * 1e6)
     assert money["then"][0] == pytest.approx(36 / 3600 * 0.041 / 32 * 1e6)
     assert money["then"][1] < money["then"][0] < money["then"][2]
@@ -88,7 +97,7 @@ def test_money_comes_from_a_price_or_from_catalogs(report, ask, run_leat, tmp_pa
         in run_leat("whatif", typed, "-c", catalog, "--type", "huge").stderr
     )
     assert "'leat profile --type'" in run_leat("whatif", report(), "-c", catalog, "--type", "big", status=2).stderr
-    assert "saved: of $100" in run_leat("whatif", typed, "--cache", "100", "--price", "$3", status=0).stdout
+    assert "saved: of $100" in run_leat("whatif", typed, "--workers", "8", "--price", "$3", status=0).stdout
 
 
 @pytest.mark.parametrize(
@@ -113,7 +122,10 @@ def test_money_comes_from_a_price_or_from_catalogs(report, ask, run_leat, tmp_pa
         (["--nodes", "2", "--network", "0"], "--network 0: it has to be more"),
         (["--latency", "1s"], "only with --loader leat"),
         (["--network", "1Gbit/s"], "only with --nodes"),
-        (["--sample-bytes", "1MB"], "only with --bandwidth or --loader leat"),
+        (["--sample-bytes", "1MB"], "only with --cache, --storage-speed, --bandwidth or --loader leat"),
+        # Nothing was seen to be read: what it waits for may be no storage.
+        (["--cache", "50%"], "nothing was seen to be read"),
+        (["--storage-speed", "2x"], "nothing was seen to be read"),
         (["--bandwidth", "1GB/s", "--sample-bytes", "1MB", "--storage-speed", "2"], "--bandwidth says already"),
         (["--catalog", "x.csv"], "only with --type"),
         (["--price", "0"], "a machine that costs nothing"),

@@ -151,6 +151,30 @@ TEST(a_local_zone_is_a_place_of_its_own)
     leat_plan_catalog_free(&c);
 }
 
+/* Zones of a region that are called in other ways: RunPod's data centers, and those of other clouds. */
+TEST(zones_of_other_providers_are_no_local_zones)
+{
+    static const char *const place[][2] = {
+        {"US", "US-GA-1"},          {"US", "US-TX-3"},      {"CA", "CA-MTL-1"},
+        {"RO", "EU-RO-1"},          {"SE", "EUR-SE-1"},     {"us-ashburn-1", "us-ashburn-1-AD-2"},
+        {"us-south", "us-south-1"}, {"fr-par", "fr-par-2"}, {"us-central1", "us-central1-ai1a"},
+        {"eastus", "eastus-1"},     {"FIN", "FIN-01"},      {"eu-west-par", "eu-west-par-a-az1"},
+    };
+    for (size_t i = 0; i < COUNT(place); i++) {
+        struct leat_plan_catalog c;
+        struct leat_plan_notes notes;
+        struct leat_error err;
+        char text[400];
+        snprintf(text, sizeof text, HEADER "g4,T4,1,4,16,,0.5,0.2,%s,\ng4,T4,1,4,16,,0.5,0.1,%s,%s\n", place[i][0],
+                 place[i][0], place[i][1]);
+        assert_ok(read_catalog(text, &c, &notes, &err), err);
+        assert_int_equal(c.count, 1);
+        assert_string_equal(c.offer[0].region, place[i][0]);
+        assert_true(c.offer[0].usd_per_hour[1] == 0.1);
+        leat_plan_catalog_free(&c);
+    }
+}
+
 static const struct leat_plan_offer *offer(const struct leat_plan_catalog *c, const char *type)
 {
     for (size_t i = 0; i < c->count; i++) {

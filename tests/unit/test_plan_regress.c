@@ -125,3 +125,35 @@ TEST(columns_that_depend_on_each_other_do_no_harm)
     assert_ok(leat_plan_fit(x, y, 8, 2, &fit, NULL, &err), err);
     assert_true(fit.left_out_worst < 1e-6);
 }
+
+TEST(what_is_far_from_the_rows_is_known_to_be_far)
+{
+    /* 1 + x over x = 1 … 10, half a percent off in turn; the second column is not needed. */
+    double x[20];
+    double y[10];
+    struct leat_plan_fit fit;
+    struct leat_error err;
+    size_t column;
+    for (size_t i = 0; i < 10; i++) {
+        x[2 * i] = (double)(i + 1);
+        x[2 * i + 1] = 50 - (double)i;
+        y[i] = (1 + x[2 * i]) * (i % 2 ? 1.005 : 0.995);
+    }
+    assert_ok(leat_plan_fit(x, y, 10, 2, &fit, NULL, &err), err);
+    static const struct {
+        double x[2];
+        double beyond;
+        size_t column;
+    } row[] = {
+        {{1, 50}, 1, 0}, {{10, 41}, 1, 0}, {{40, 41}, 4, 0}, {{10, 400}, 8, 1}, {{0.01, 45}, 2 / 1.01, 0},
+    };
+    double before = leat_plan_fit_spread(&fit, (const double[]){5, 45});
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        double beyond = leat_plan_fit_beyond(&fit, row[i].x, &column);
+        assert_true(fabs(beyond / row[i].beyond - 1) < 0.03);
+        assert_true(beyond == 1 || column == row[i].column);
+        double spread = leat_plan_fit_spread(&fit, row[i].x);
+        assert_true(beyond == 1 ? spread < 2 * before : spread > LEAT_PLAN_FIT_DOUBLING * 0.9);
+    }
+    assert_true(leat_plan_fit_spread(&fit, x) > before); /* the smallest says most about the constant */
+}

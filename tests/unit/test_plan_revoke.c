@@ -32,7 +32,7 @@ TEST(censored_lives_do_not_bend_the_distribution)
     for (size_t i = 0; i < MACHINES; i++) {
         double life = leat_plan_lifetime_draw(&truth, leat_rng_unit(&rng));
         double watched = i % 2 ? 6 * 3600 : 30 * 3600;
-        lives[i] = (struct leat_plan_life){fmin(life, watched), life < watched};
+        lives[i] = (struct leat_plan_life){fmin(life, watched), life < watched, 0};
     }
     assert_ok(leat_plan_survival_fit(lives, MACHINES, "lives", &s, &err), err);
     assert_false(s.ends);
@@ -51,7 +51,7 @@ TEST(machines_that_were_never_taken_count)
     struct leat_plan_survival s;
     struct leat_error err;
     for (int i = 0; i < 100; i++)
-        lives[i] = (struct leat_plan_life){i < 10 ? 3600 : 36000, i < 10};
+        lives[i] = (struct leat_plan_life){i < 10 ? 3600 : 36000, i < 10, 0};
     assert_ok(leat_plan_survival_fit(lives, 100, "lives", &s, &err), err);
     assert_true(s.taken == 10 && s.machines == 100 && !s.ends);
     assert_true(s.probability[s.points - 1] < 0.12);
@@ -68,11 +68,34 @@ TEST(a_maximum_life_is_an_end_and_no_hazard)
     struct leat_plan_survival s;
     struct leat_error err;
     for (int i = 0; i < 20; i++)
-        lives[i] = (struct leat_plan_life){i < 5 ? 3600.0 * (i + 1) : 86400 + 60 * i, true};
+        lives[i] = (struct leat_plan_life){i < 5 ? 3600.0 * (i + 1) : 86400 + 60 * i, true, 0};
     assert_ok(leat_plan_survival_fit(lives, 20, "lives", &s, &err), err);
     assert_true(s.ends && s.taken == 5 && s.reached == 15);
     assert_true(fabs(s.probability[s.points - 1] - 0.25) < 0.03);
     assert_true(s.age_s[s.points - 1] > 86400 && s.age_s[s.points - 1] < 88000);
+}
+
+/* Four of eight machines are gone within two minutes, and the others were stopped before. */
+TEST(machines_that_are_lost_together_reached_no_maximum)
+{
+    static const struct {
+        double hours;       /* of the four */
+        double apart_hours; /* between two starts */
+        bool ends;
+    } row[] = {
+        {5, 0, false}, {5, 0.01, false}, {5, 1, true}, {24, 0, true}, {48.1, 0, true}, {36, 0, false}, {23, 0, false},
+    };
+    for (size_t k = 0; k < COUNT(row); k++) {
+        struct leat_plan_life lives[8];
+        struct leat_plan_survival s;
+        struct leat_error err;
+        for (int i = 0; i < 8; i++)
+            lives[i] = (struct leat_plan_life){i < 4 ? row[k].hours * 3600 + 30 * i : 3600 + 600 * i, i < 4,
+                                               3600 * row[k].apart_hours * i};
+        assert_ok(leat_plan_survival_fit(lives, 8, "lives", &s, &err), err);
+        assert_int_equal(s.ends, row[k].ends);
+        assert_int_equal(s.taken, row[k].ends ? 0 : 4);
+    }
 }
 
 #define RAW "accelerator,region,start,end,how\n"

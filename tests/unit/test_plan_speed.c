@@ -81,6 +81,43 @@ TEST(a_measured_cluster_is_used_as_measured)
     drop(w);
 }
 
+/* One of the measured clusters had a bad day: the others do not get faster by it, and are less sure. */
+TEST(a_slow_measurement_makes_no_other_cluster_faster_than_linear)
+{
+    static const unsigned size[][2] = {{1, 1}, {1, 4}, {1, 8}, {2, 8}, {4, 8}};
+    static const double step_s[] = {0.701, 0.728, 0.741, 0.842, 0.861};
+    static const double slow[] = {1.02, 1.3, 2, 5, 30};
+    for (size_t k = 0; k < COUNT(size) * COUNT(slow); k++) {
+        size_t bad = k / COUNT(slow);
+        double times = slow[k % COUNT(slow)];
+        char speeds[400] = "accelerator,gpus,nodes,batch,step_s\n";
+        for (size_t i = 0; i < COUNT(size); i++) {
+            size_t at = strlen(speeds);
+            snprintf(speeds + at, sizeof speeds - at, "A,%u,%u,256,%g\n", size[i][1], size[i][0],
+                     step_s[i] * (i == bad ? times : 1));
+        }
+        double best_s = step_s[bad ? 0 : 1] < times * step_s[0] ? step_s[bad ? 0 : 1] : times * step_s[0];
+        struct world *w = make(JOB, speeds);
+        for (unsigned nodes = 1; nodes <= 64; nodes = nodes < 4 ? nodes + 1 : 2 * nodes) {
+            for (unsigned gpus = 1; gpus <= 16; gpus *= 2) {
+                bool measured = false;
+                for (size_t i = 0; i < COUNT(size); i++)
+                    measured |= size[i][0] == nodes && size[i][1] == gpus;
+                struct leat_plan_speed s = speed(w, nodes, gpus);
+                double linear = 256 * nodes * gpus / best_s;
+                if (!measured && s.samples_per_s > linear * (1 + 1e-9))
+                    fail_msg("row %zu × %g: %u × %u at %.0f %% of linear", bad, times, nodes, gpus,
+                             100 * s.samples_per_s / linear);
+                /* What leans on the machine that contradicts the others is not sure. */
+                bool leans = !measured && gpus == 8 && bad == 2 && times >= 2;
+                if (leans && s.spread < 0.3)
+                    fail_msg("row %zu × %g: %u × %u is sure to %.2f", bad, times, nodes, gpus, s.spread);
+            }
+        }
+        drop(w);
+    }
+}
+
 TEST(asynchronous_intervals_hold_runs_and_not_only_their_mean)
 {
     char speeds[2000] = "accelerator,nodes,batch,samples_per_s\n";

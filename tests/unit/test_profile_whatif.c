@@ -23,6 +23,7 @@ static void fill(struct leat_report *r, unsigned gpus)
     r->run[0].fetch_s = 0.2;
     r->run[0].prepare_s = 0.2;
     r->run[0].prepare_cpu_s = 0.2;
+    r->run[0].read_bytes = 32e5;
     memset(r->run[0].part_s, 0, sizeof r->run[0].part_s);
     r->run[0].part_s[LEAT_REPORT_FETCH] = 0.05;
     r->run[0].part_s[LEAT_REPORT_FORWARD] = 0.05;
@@ -112,6 +113,7 @@ TEST(workers_share_cores_and_the_line)
     assert_ok(leat_whatif_ask(&r, &slow, &a, &err), err);
     assert_true(a.step_s.mean > 0.05 && a.step_s.mean < 0.075);
     slow.sample_bytes = 0;
+    r.run[0].read_bytes = NAN;
     assert_fails(leat_whatif_ask(&r, &slow, &a, &err), err, LEAT_UNSUPPORTED, "give --sample-bytes");
     r.run[0].read_bytes = 32e6;
     assert_ok(leat_whatif_ask(&r, &slow, &a, &err), err);
@@ -241,6 +243,102 @@ TEST(too_little_data_is_said)
     leat_verdict(&r, &b);
     assert_non_null(strstr(b.data, "fetch: 50.0 % of the step"));
     leat_buf_free(&b);
+}
+
+/* Torch's DataLoader hands a small batch over in 0.3 to 6 ms. A run without workers does not say in which. */
+TEST(what_handing_a_batch_over_costs_is_not_taken_for_nothing)
+{
+    static const struct {
+        double fetch_s;
+        double compute_s;
+        unsigned workers; /* of the measured run */
+        struct leat_whatif what;
+        double truth_s; /* where it takes 5.5 ms; 0: no answer */
+    } row[] = {
+        {0.0011, 0.0004, 0, {.workers = 1}, 0},
+        {0.0011, 0.0004, 0, {.workers = 8}, 0},
+        {0.002, 0.015, 0, {.workers = 1}, 0.0205},
+        {0.020, 0.030, 0, {.workers = 1}, 0.0355},
+        {0.016, 0.001, 4, {.cache = true, .cached = 1}, 0},
+        {0.040, 0.015, 2, {.cache = true, .cached = 1}, 0.0205},
+    };
+    for (size_t i = 0; i < COUNT(row); i++) {
+        static struct leat_report r;
+        struct leat_whatif_answer a;
+        struct leat_error err;
+        fill(&r, 1);
+        struct leat_report_run *run = &r.run[0];
+        double step_s = row[i].workers ? fmax(row[i].fetch_s / row[i].workers, row[i].compute_s + 0.0055)
+                                       : row[i].fetch_s + row[i].compute_s;
+        run->workers = row[i].workers;
+        run->step_s = (struct leat_report_time){step_s, 0.99 * step_s, 1.01 * step_s};
+        run->fetch_s = row[i].fetch_s;
+        run->prepare_s = run->prepare_cpu_s = 1e-5;
+        run->part_s[LEAT_REPORT_FETCH] = step_s - row[i].compute_s;
+        run->part_s[LEAT_REPORT_FORWARD] = row[i].compute_s;
+        if (!(row[i].truth_s > 0)) {
+            assert_fails(leat_whatif_ask(&r, &row[i].what, &a, &err), err, LEAT_UNSUPPORTED,
+                         "workers hand a batch over in 0.2 to");
+            continue;
+        }
+        assert_ok(leat_whatif_ask(&r, &row[i].what, &a, &err), err);
+        assert_true(a.step_s.low < row[i].truth_s && a.step_s.high > row[i].truth_s);
+    }
+}
+
+TEST(waiting_that_is_not_seen_to_be_reading_may_be_anything)
+{
+    static struct leat_report r;
+    struct leat_whatif_answer a;
+    struct leat_whatif_costs costs;
+    struct leat_error err;
+    struct leat_whatif half = {.cache = true, .cached = 0.5};
+    const struct leat_whatif twice = {.storage_speed = 2};
+    fill(&r, 1);
+    r.run[0].read_bytes = NAN;
+    assert_false(leat_whatif_reads(&r));
+    assert_fails(leat_whatif_ask(&r, &half, &a, &err), err, LEAT_UNSUPPORTED, "nothing was seen to be read");
+    assert_fails(leat_whatif_ask(&r, &twice, &a, &err), err, LEAT_UNSUPPORTED, "nothing was seen to be read");
+    assert_fails(leat_whatif_costs(&r, &(struct leat_whatif){0}, &costs, &err), err, LEAT_UNSUPPORTED,
+                 "--sample-bytes");
+    half.sample_bytes = 1e5;
+    assert_ok(leat_whatif_ask(&r, &half, &a, &err), err);
+    /* Batches that were fetched again took as long: there is nothing that a cache saves. */
+    half.sample_bytes = 0;
+    r.run[1] = r.run[0];
+    r.run[1].mode = LEAT_REPORT_CACHED;
+    r.runs = 2;
+    for (int i = 0; i < 3; i++) {
+        r.run[1].fetch_s = r.run[0].fetch_s * (0.99 + 0.01 * i);
+        assert_ok(leat_whatif_ask(&r, &half, &a, &err), err);
+        assert_true(a.step_s.mean > 0.098);
+    }
+}
+
+TEST(no_more_workers_are_advised_than_there_are_cores_for)
+{
+    static struct leat_report r;
+    struct leat_buf b;
+    fill(&r, 1);
+    r.run[0].cores = 2;
+    r.run[0].workers = 0;
+    r.run[0].fetch_s = 0.8;
+    r.run[0].prepare_s = r.run[0].prepare_cpu_s = 0.1;
+    r.run[0].step_s = (struct leat_report_time){0.91, 0.9, 0.92};
+    r.run[0].part_s[LEAT_REPORT_FETCH] = 0.8;
+    r.run[0].part_s[LEAT_REPORT_PREPARE] = 0.1;
+    r.run[0].part_s[LEAT_REPORT_FORWARD] = 0.01;
+    assert_true(leat_whatif_workers(&r) > 80);
+    assert_int_equal(leat_whatif_usable_workers(&r), 2);
+    leat_buf_init(&b, 10000);
+    leat_verdict(&r, &b);
+    assert_non_null(strstr(b.data, "num_workers=2 would read ahead"));
+    assert_non_null(strstr(b.data, "more than the 2 cores here"));
+    assert_non_null(strstr(b.data, "with 2 workers of each rank"));
+    leat_buf_free(&b);
+    r.run[0].cores = 16;
+    r.run[0].gpus = 4;
+    assert_int_equal(leat_whatif_usable_workers(&r), 4);
 }
 
 /* Workers on all cores: passes of the observed run last longer than those with batches from memory. */

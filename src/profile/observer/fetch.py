@@ -249,7 +249,7 @@ class Park:
 
     def __init__(self, folder, pid):
         self.fd = os.open(os.path.join(folder, f"park-{pid}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.ftruncate(self.fd, PARK_LOADERS * PARK_WORKERS)
+        os.posix_fallocate(self.fd, 0, PARK_LOADERS * PARK_WORKERS)  # in a full /dev/shm an error, and no signal later
         self.map = mmap.mmap(self.fd, PARK_LOADERS * PARK_WORKERS)
         self.at = None
         self.closed = False
@@ -343,7 +343,7 @@ def _tell_files(index):
 
 
 _files = {}
-_FILES_BYTES = 32 << 20
+_FILES_BYTES = 4 << 20
 
 
 _worker = ()  # (loader, mode) of the process that is one of its workers

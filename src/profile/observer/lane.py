@@ -2,6 +2,7 @@
 src/profile/lane.h reads it."""
 
 import contextlib
+import errno
 import mmap
 import os
 import struct
@@ -14,7 +15,8 @@ OBSERVED = 0  # modes of a step; others are given by replay.py
 WARMUP = 0x80  # in a mode: not to be counted
 MAGIC = int.from_bytes(b"LEATLANE", "little")
 VERSION = 1
-CAPACITY = 8192  # records of a thread that the reader may be behind
+CAPACITY = 8192  # records that the reader may be behind, of a process's first thread: it trains
+FEW = 1024  # … of its other threads and of workers: a loader starts new ones for every epoch
 HEADER_WORDS, RECORD_WORDS = 64, 5
 (
     W_MAGIC,
@@ -49,11 +51,28 @@ RUNNING, ENDED, RAISED = range(3)
 now = time.perf_counter_ns  # CLOCK_MONOTONIC, which leat_now_ns() reads too
 
 
+SPARE = 32 << 20  # bytes of shared memory that are left to the script, which would die without
+PLACE = "/dev/shm"
+
+
+def has_room(folder, size):
+    """Whether this much more may be taken. A folder on a disk is full when it is full."""
+    if os.path.dirname(folder) != PLACE:
+        return True
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize >= size + SPARE
+
+
 class Lane:
     """The records of one thread. Only that thread writes; a reader in another process takes them out."""
 
-    def __init__(self, folder, name=None):
-        size = 8 * (HEADER_WORDS + RECORD_WORDS * CAPACITY)
+    def __init__(self, folder, name=None, capacity=None):
+        worker = os.environ.get("LEAT_PROFILE_LOADER")
+        first = not worker and threading.get_native_id() == os.getpid()
+        self.capacity = capacity or (CAPACITY if first else FEW)
+        size = 8 * (HEADER_WORDS + RECORD_WORDS * self.capacity)
+        if not has_room(folder, size):
+            raise OSError(errno.ENOSPC, "too little room for a lane")
         name = name or f"{os.getpid()}-{threading.get_native_id()}"
         path = os.path.join(folder, f".{name}.new")
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -66,10 +85,9 @@ class Lane:
         self.head = 0
         self.pack = struct.Struct("=5Q").pack_into
         words = self.words
-        words[W_MAGIC], words[W_VERSION], words[W_CAPACITY] = MAGIC, VERSION, CAPACITY
+        words[W_MAGIC], words[W_VERSION], words[W_CAPACITY] = MAGIC, VERSION, self.capacity
         words[W_PID], words[W_TID], words[W_PARENT] = os.getpid(), threading.get_native_id(), os.getppid()
         words[W_BORN] = now()
-        worker = os.environ.get("LEAT_PROFILE_LOADER")
         words[W_ROLE] = 2 if worker else 1
         words[W_LOADER] = int((worker or "0").partition(":")[0])
         if worker and worker.count(":") == 2:
@@ -84,11 +102,11 @@ class Lane:
 
     def put(self, start, end, what, value, extra):
         head, words = self.head, self.words
-        if head - words[W_TAIL] >= CAPACITY:
+        if head - words[W_TAIL] >= self.capacity:
             words[W_DROPPED] += 1
             return
         # HEADER_WORDS and RECORD_WORDS of 8 bytes
-        self.pack(self.map, 512 + 40 * (head % CAPACITY), start, end, what, value, extra)
+        self.pack(self.map, 512 + 40 * (head % self.capacity), start, end, what, value, extra)
         # After the record: the reader looks at what stands before the head, and only once it is a moment old.
         self.head = words[W_HEAD] = head + 1
 

@@ -71,8 +71,10 @@ class Sender:
             self.receiver, self.sent, self.number = receiver, {}, 0
         if not receiver:
             return
-        parts = []
-        for name in sorted(os.listdir(lanes.folder)):
+        parts, names = [], os.listdir(lanes.folder)
+        for name in set(self.maps).difference(names):  # its thread has ended, and the profiler has taken it away
+            self.maps.pop(name).close()
+        for name in sorted(names):
             if name.startswith("lane-") and (row := self.take(name)) is not None:
                 parts.append(row)
         if parts or last:
@@ -92,9 +94,10 @@ class Sender:
         head, state = words[lanes.W_HEAD], words[lanes.W_STATE]
         if (head, state) == self.sent.get((name, "seen")):
             return None
-        first = max(sent, head - lanes.CAPACITY // 2)  # older ones may be overwritten while they are read
+        room = words[lanes.W_CAPACITY]
+        first = max(sent, head - room // 2)  # older ones may be overwritten while they are read
         head = min(head, first + BLOB // RECORD)
-        rows = [view[HEADER + RECORD * (i % lanes.CAPACITY) :][:RECORD] for i in range(first, head)]
+        rows = [view[HEADER + RECORD * (i % room) :][:RECORD] for i in range(first, head)]
         self.sent[name] = head
         self.sent[name, "seen"] = (head, state)
         data = b"".join(rows)
@@ -151,9 +154,9 @@ class Receiver:
         words = struct.unpack(f"={lanes.HEADER_WORDS}Q", header)
         name = f"{node}.{words[lanes.W_PID]}-{words[lanes.W_TID]}"
         if name not in self.lanes:
-            self.lanes[name] = lanes.Lane(lanes.folder, name)
+            self.lanes[name] = lanes.Lane(lanes.folder, name, words[lanes.W_CAPACITY])
         lane, offset = self.lanes[name], self.offset[node]
-        own = (lanes.W_HEAD, lanes.W_TAIL, lanes.W_NODE, lanes.W_DROPPED, lanes.W_STATE)
+        own = (lanes.W_CAPACITY, lanes.W_HEAD, lanes.W_TAIL, lanes.W_NODE, lanes.W_DROPPED, lanes.W_STATE)
         for word, value in enumerate(words):
             if word not in own:
                 lane.words[word] = value
@@ -166,3 +169,5 @@ class Receiver:
                 lane.put(begin + offset, end + offset, what, value, extra)
         lane.words[lanes.W_DROPPED] += missed
         lane.words[lanes.W_STATE] = words[lanes.W_STATE]
+        if words[lanes.W_STATE] != lanes.RUNNING and words[lanes.W_ROLE] == 2:
+            del self.lanes[name]  # the profiler takes it away

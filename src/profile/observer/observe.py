@@ -63,45 +63,48 @@ class Device:
     def __init__(self, torch):
         self.torch = torch
         self.pending = deque()
-        self.free = []
-        self.anchor = None  # the last event whose time is known
-        self.at = 0
+        self.free = {}  # events by the device that they were made for: CUDA takes them on no other
+        self.anchors = {}  # by device: the last event whose time is known, and the time
         self.home = None  # the stream that batches are asked for in
 
     def mark(self):
-        if self.torch.cuda.is_current_stream_capturing():
+        """(device, event) in the current stream."""
+        cuda = self.torch.cuda
+        if cuda.is_current_stream_capturing():
             return None
-        event = self.free.pop() if self.free else self.torch.cuda.Event(enable_timing=True)
+        index = cuda.current_device()
+        free = self.free.get(index)
+        event = free.pop() if free else cuda.Event(enable_timing=True)
         event.record()
-        return event
+        return index, event
 
     def at_home(self):
         return self.home is None or self.torch.cuda.current_stream() == self.home
 
-    def drop(self, event):
-        if event is not None:
-            self.free.append(event)
+    def drop(self, mark):
+        if mark is not None:
+            self.free.setdefault(mark[0], []).append(mark[1])
 
     def span(self, first, last, *record):
-        if first is None or last is None:
+        if first is None or last is None or first[0] != last[0]:  # a clock of each device
+            self.drop(first)
+            self.drop(last)
             return
         if len(self.pending) >= _PENDING_MAX:
             lanes.lane().words[lanes.W_DROPPED] += 1
             return
         self.pending.append((first, last, record))
 
-    def time_of(self, event):
-        if self.anchor is None:
-            self.at = now()
-        else:
-            self.at += round(self.anchor.elapsed_time(event) * 1e6)
-        if self.anchor is not None:
-            self.free.append(self.anchor)
-        self.anchor = event
-        return self.at
+    def time_of(self, mark):
+        anchor, at = self.anchors.get(mark[0], (None, 0))
+        at = now() if anchor is None else at + round(anchor.elapsed_time(mark[1]) * 1e6)
+        if anchor is not None:
+            self.drop((mark[0], anchor))
+        self.anchors[mark[0]] = mark[1], at
+        return at
 
     def collect(self):
-        while self.pending and self.pending[0][1].query():
+        while self.pending and self.pending[0][1][1].query():
             first, last, (kind, loader, value, extra, flags, mode) = self.pending.popleft()
             start = self.time_of(first)
             end = self.time_of(last)
@@ -434,7 +437,7 @@ def _patch_copies(torch):
                 if first is not None:
                     device.span(first, device.mark(), COPY, 0, size, 0, 0, current.mode)
             elif first is not None:
-                device.free.append(first)
+                device.drop(first)
             return made
 
         copy.__name__, copy.__qualname__, copy.__doc__ = name, f"Tensor.{name}", plain.__doc__

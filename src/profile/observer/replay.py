@@ -84,6 +84,9 @@ class Files:
                             key, *paths = line[:-1].split("\0")
                             self.of[key] = paths
                     self.at[entry.name] = file.tell()
+                if not os.path.exists(f"/proc/{entry.name.removeprefix('files-')}"):
+                    os.unlink(entry.path)  # a worker of an epoch that is over
+                    del self.at[entry.name]
         while len(self.of) > 4 * INDICES:
             self.of.pop(next(iter(self.of)))
 

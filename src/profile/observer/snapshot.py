@@ -7,16 +7,15 @@ import random
 import sys
 import weakref
 
-
-class Refused(RuntimeError):
-    """A reason that is a sentence."""
-
-    def __repr__(self):
-        return str(self)
+generators = sys.modules["_leat_observe"]._part("generators")
+Refused = generators.Refused
+FROZEN = gc.get_freeze_count()  # objects, before the script began
 
 
 def instances(kinds):
     """{name: things of that kind that this process has}."""
+    if gc.get_freeze_count() > FROZEN:
+        raise Refused("the script has called gc.freeze(), which hides its model and optimizer")
     found = {name: [] for name in kinds}
     told = {}  # by type, of which there are few: isinstance() would ask proxies who they are
     for thing in gc.get_objects():
@@ -111,6 +110,7 @@ class Snapshot:
         self.counters = counters(gc.get_objects())
         numpy = sys.modules.get("numpy")
         self.random = random.getstate(), numpy and numpy.random.get_state(), torch.get_rng_state()
+        self.generators = generators.Generators(torch)
         self.cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
 
     def copied(self, values):
@@ -162,6 +162,7 @@ class Snapshot:
         if numpy is not None:
             sys.modules["numpy"].random.set_state(numpy)
         torch.set_rng_state(cpu)
+        self.generators.restore()
         if self.cuda is not None:
             torch.cuda.set_rng_state_all(self.cuda)
 

@@ -212,8 +212,9 @@ int main(int argc, char **argv)
         sizes[i] = bytes;
         counts[i] = samples;
     }
-    if (leat_sched_open(&opts, &s, NULL) != LEAT_OK ||
-        leat_sched_set_open(s, names, sizes, chunks, NULL, &set, NULL) != LEAT_OK)
+    struct leat_sched_set_opts so = {.names = names, .sizes = sizes, .chunks = chunks};
+    leat_sched_measure(&so);
+    if (leat_sched_open(&opts, &s, NULL) != LEAT_OK || leat_sched_set_open(s, &so, &set, NULL) != LEAT_OK)
         die("no scheduler");
     for (uint32_t i = 0; i < n; i++) {
         struct leat_order_spec spec = {.view = LEAT_ORDER_VIEW_SAMPLES,

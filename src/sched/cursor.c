@@ -443,12 +443,15 @@ static bool ours(const struct leat_cursor *c, uint32_t chunk)
     return leat_cursor_owner(c, chunk) == c->self;
 }
 
-/* The next chunk of a stream's, as a place in its orders; false: none. Its stage is the lane's. */
+/* The next chunk of a stream's, as a place in its orders; false: none. Its stage is the lane's. LEAT_ORDER_NONE: it is
+ * farther than a call looks. */
 static bool stream_ahead(const struct leat_cursor *c, struct stream *s, uint32_t *chunk, uint64_t *stage)
 {
     uint64_t here = leat_order_reader_stage(s->reader);
     uint64_t places = leat_order_places(s->now);
-    for (; s->ahead < places + leat_order_places(s->coming); s->ahead++) {
+    uint64_t end = places + leat_order_places(s->coming);
+    *chunk = LEAT_ORDER_NONE;
+    for (unsigned n = 0; s->ahead < end && n < LEAT_CURSOR_LOOKS; s->ahead++, n++) {
         bool now = s->ahead < places;
         uint64_t place = now ? s->ahead : s->ahead - places;
         uint32_t number = leat_order_chunk_at(now ? s->now : s->coming, (uint32_t)place);
@@ -466,20 +469,28 @@ static bool stream_ahead(const struct leat_cursor *c, struct stream *s, uint32_t
         }
         return true;
     }
-    return false;
+    return s->ahead < end;
 }
 
 bool leat_cursor_ahead(struct leat_cursor *c, uint32_t *chunk, uint64_t *stage)
 {
     struct stream *nearest = NULL;
+    bool later = false;
     for (uint32_t i = 0; i < c->streams_n; i++) {
         uint32_t number;
         uint64_t when;
-        if (!stream_ahead(c, &c->streams[i], &number, &when) || (nearest && when >= *stage))
+        if (!stream_ahead(c, &c->streams[i], &number, &when))
+            continue;
+        later = later || number == LEAT_ORDER_NONE;
+        if (later || (nearest && when >= *stage))
             continue;
         nearest = &c->streams[i];
         *chunk = number;
         *stage = when;
+    }
+    if (later) { /* what that stream has may be nearer */
+        *chunk = LEAT_ORDER_NONE;
+        return true;
     }
     if (nearest)
         nearest->ahead++;

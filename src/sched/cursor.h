@@ -61,7 +61,9 @@ leat_status leat_cursor_next(struct leat_cursor *c, struct leat_cursor_batch *ou
 void leat_cursor_batch_free(struct leat_cursor_batch *b); /* a zeroed one is allowed */
 
 /* The next chunk of this node's, in the order of their first use, from the cursor to the end of the next epoch; each is
- * named once. False: that is the end for now. */
+ * named once. False: that is the end for now. *chunk is LEAT_ORDER_NONE when none of those looked at was one, and there
+ * are more: a machine that owns little of ten million chunks finds its next one in several calls. */
+#define LEAT_CURSOR_LOOKS 512u /* places of each stream that a call looks at */
 bool leat_cursor_ahead(struct leat_cursor *c, uint32_t *chunk, uint64_t *stage);
 
 /* Where the cursor stands; what it points to stays until the next call of this function, and the orders until the call

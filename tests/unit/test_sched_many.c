@@ -1,0 +1,304 @@
+/* However many chunks there are, no call of the scheduler goes through all of them: the agent's loop has other things
+ * to do. What a call has done is read off the chunks themselves. */
+
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "sched/cursor.h"
+#include "sched/inside.h"
+#include "unit.h"
+
+#define CHUNKS 30000u
+#define PART   1000u /* that a call may see to at most: a millisecond */
+
+static uint8_t names[CHUNKS * LEAT_SCHED_NAME];
+static uint32_t sizes[CHUNKS];
+static uint32_t counts[CHUNKS];
+static uint32_t forgotten;
+static uint32_t asked;
+static uint32_t sent;
+
+static const uint8_t *name_of(uint32_t i)
+{
+    return names + (size_t)i * LEAT_SCHED_NAME;
+}
+
+static bool do_fetch(void *user, struct leat_sched_chunk *c, const struct leat_sched_fetch *how)
+{
+    (void)user, (void)c, (void)how;
+    sent++;
+    return true;
+}
+
+static void do_nothing(void *user, struct leat_sched_chunk *c)
+{
+    (void)user, (void)c;
+}
+
+static void do_forget(void *user, struct leat_sched_chunk *c)
+{
+    (void)user, (void)c;
+    forgotten++;
+}
+
+static struct leat_sched_batch *do_plan(void *user, struct leat_sched_lane *lane)
+{
+    (void)user, (void)lane;
+    return NULL;
+}
+
+/* In the order of the set, whichever the lane. */
+static bool do_ahead(void *user, struct leat_sched_lane *lane, uint32_t *number, uint64_t *stage)
+{
+    uint32_t *next = leat_sched_lane_user(lane);
+    (void)user;
+    asked++;
+    *number = *next;
+    *stage = *next;
+    return (*next)++ < CHUNKS;
+}
+
+static const struct leat_sched_ops ops = {
+    .fetch = do_fetch, .drop = do_nothing, .gone = do_nothing, .forget = do_forget, .plan = do_plan, .ahead = do_ahead};
+
+static struct leat_sched *open_sched(uint64_t ram)
+{
+    struct leat_sched *s;
+    struct leat_error err;
+    struct leat_sched_opts opts = {.ram = ram, .disk = 1ull << 40, .marks = true, .ops = &ops};
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        for (uint32_t k = 0; k < 4; k++) {
+            uint64_t part = leat_random_u64(1, k, i);
+            memcpy(names + (size_t)i * LEAT_SCHED_NAME + 8 * (size_t)k, &part, sizeof part);
+        }
+        sizes[i] = 1000;
+        counts[i] = 2;
+    }
+    assert_ok(leat_sched_open(&opts, &s, &err), err);
+    return s;
+}
+
+static struct leat_sched_set *open_set(struct leat_sched *s)
+{
+    struct leat_sched_set *set;
+    struct leat_error err;
+    struct leat_sched_set_opts opts = {.names = names, .sizes = sizes, .chunks = CHUNKS, .user = names};
+    leat_sched_measure(&opts);
+    assert_int_equal(opts.bytes, 1000ull * CHUNKS);
+    assert_int_equal(opts.largest, 1000);
+    assert_ok(leat_sched_set_open(s, &opts, &set, &err), err);
+    return set;
+}
+
+/* Chunks that know of a set. */
+static uint32_t count_refs(const struct leat_sched *s, const struct leat_sched_set *set)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        const struct leat_sched_chunk *c = leat_sched_find(s, name_of(i));
+        for (const struct leat_sched_ref *r = c ? &c->ref : NULL; r && r->set; r = r->next)
+            n += r->set == set && r->number == i;
+    }
+    return n;
+}
+
+static void find_all(struct leat_sched *s)
+{
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        assert_int_equal(leat_sched_found(s, name_of(i), sizes[i]), LEAT_OK);
+}
+
+TEST(one_chunk_more_moves_those_of_one_bucket)
+{
+    struct leat_sched *s = open_sched(1 << 20);
+    const char *first = NULL;
+    size_t longest = 0;
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        size_t before = s->buckets;
+        assert_int_equal(leat_sched_found(s, name_of(i), sizes[i]), LEAT_OK);
+        assert_true(!before || s->buckets - before <= 1);
+        first = first ? first : s->table.list[0];
+        assert_ptr_equal(s->table.list[0], first);
+    }
+    for (size_t i = 0; i < s->buckets; i++) {
+        size_t n = 0;
+        for (const struct leat_sched_chunk *c = leat_sched_bucket(s, i); c; c = c->chain)
+            n++;
+        longest = n > longest ? n : longest;
+    }
+    assert_int_equal(s->buckets, CHUNKS);
+    assert_true(longest < 16);
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        assert_memory_equal(leat_sched_find(s, name_of(i))->name, name_of(i), LEAT_SCHED_NAME);
+    leat_sched_close(s);
+}
+
+TEST(a_set_opens_and_closes_in_parts)
+{
+    struct leat_sched *s = open_sched(1 << 20);
+    find_all(s);
+    struct leat_sched_set *set = open_set(s);
+    uint64_t now = 1;
+    for (uint32_t had = 0, steps = 0; had < CHUNKS; steps++) {
+        uint32_t has = count_refs(s, set);
+        assert_in_range(has - had, 1, PART);
+        had = has;
+        assert_true(had == CHUNKS || leat_sched_wake_ns(s) != LEAT_SCHED_NEVER);
+        leat_sched_step(s, now++);
+    }
+    struct leat_sched_set *second = open_set(s); /* half known when it goes */
+    for (unsigned i = 0; i < 10; i++)
+        leat_sched_step(s, now++);
+    leat_sched_set_close(second);
+    leat_sched_set_close(set);
+    memset(names, 0xff, sizeof names / 2); /* they are borrowed no more */
+    uint32_t left = s->closed ? CHUNKS : 0;
+    for (; s->closed; leat_sched_step(s, now++)) {
+        size_t refs = 0;
+        for (const struct leat_sched_set *c = s->closed; c; c = c->next)
+            refs += c->refs;
+        assert_true(refs > 0 && leat_sched_wake_ns(s) != LEAT_SCHED_NEVER);
+    }
+    assert_true(left > 0);
+    for (uint32_t i = CHUNKS / 2; i < CHUNKS; i++)
+        assert_null(leat_sched_find(s, name_of(i))->ref.set);
+    leat_sched_step(s, now++);
+    assert_int_equal(leat_sched_wake_ns(s), LEAT_SCHED_NEVER);
+    leat_sched_close(s);
+}
+
+TEST(a_closed_set_is_forgotten_in_parts)
+{
+    struct leat_sched *s = open_sched(1 << 20);
+    find_all(s);
+    struct leat_sched_set *set = open_set(s);
+    uint64_t now = 1;
+    while (count_refs(s, set) < CHUNKS)
+        leat_sched_step(s, now++);
+    uint32_t had = CHUNKS;
+    leat_sched_set_close(set);
+    while (had) {
+        uint32_t has = count_refs(s, set);
+        assert_in_range(had - has, 1, PART);
+        had = has;
+        leat_sched_step(s, now++);
+    }
+    leat_sched_close(s);
+}
+
+TEST(a_set_may_go_while_chunks_come_and_others_open)
+{
+    struct leat_sched *s = open_sched(1 << 20);
+    uint64_t now = 1;
+    for (uint32_t i = 0; i < CHUNKS / 2; i++)
+        assert_int_equal(leat_sched_found(s, name_of(i), sizes[i]), LEAT_OK);
+    struct leat_sched_set *set = open_set(s);
+    for (unsigned i = 0; i < 100; i++)
+        leat_sched_step(s, now++);
+    leat_sched_set_close(set);
+    struct leat_sched_set *next = open_set(s);       /* often in the place where memory was freed, and never the same */
+    for (uint32_t i = CHUNKS / 2; i < CHUNKS; i++) { /* buckets split behind those that are looked at */
+        assert_int_equal(leat_sched_found(s, name_of(i), sizes[i]), LEAT_OK);
+        if (i % 64 == 0)
+            leat_sched_step(s, now++);
+    }
+    while (leat_sched_wake_ns(s) != LEAT_SCHED_NEVER)
+        leat_sched_step(s, now++);
+    assert_null(s->closed);
+    for (uint32_t i = 0; i < CHUNKS / 2; i++) {
+        const struct leat_sched_chunk *c = leat_sched_find(s, name_of(i));
+        assert_ptr_equal(c->ref.set, next);
+        assert_null(c->ref.next);
+    }
+    leat_sched_set_close(next);
+    leat_sched_close(s); /* what closed sets left is freed with it */
+}
+
+TEST(a_smaller_disk_is_emptied_in_parts)
+{
+    struct leat_sched *s = open_sched(1 << 20);
+    uint64_t now = 1;
+    find_all(s);
+    forgotten = 0;
+    leat_sched_set_disk(s, 1000);
+    do {
+        uint32_t before = forgotten;
+        leat_sched_step(s, now++);
+        assert_in_range(forgotten - before, 0, PART);
+    } while (leat_sched_wake_ns(s) != LEAT_SCHED_NEVER);
+    assert_int_equal(forgotten, CHUNKS - 1);
+    leat_sched_close(s);
+}
+
+/* Lanes share what a step may do: with many of them it takes no longer, and all get their turn. */
+TEST(a_step_looks_ahead_no_farther_for_many_lanes)
+{
+    struct leat_sched *s = open_sched(1 << 30);
+    struct leat_order_spec spec = {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = CHUNKS, .window = 1};
+    struct leat_order *order;
+    struct leat_error err;
+    struct leat_sched_lane *lanes[32];
+    uint32_t next[32] = {0};
+    find_all(s);
+    struct leat_sched_set *set = open_set(s);
+    assert_ok(leat_order_open(&spec, &order, &err), err);
+    struct leat_sched_stream one = {.now = order};
+    for (unsigned i = 0; i < COUNT(lanes); i++) {
+        struct leat_sched_lane_opts o = {
+            .set = set, .needed = 1000, .slots = 2, .user = &next[i], .view = {.streams = &one, .streams_n = 1}};
+        assert_ok(leat_sched_lane_open(s, &o, 1, &lanes[i], &err), err);
+    }
+    asked = sent = 0;
+    for (uint64_t now = 2; now < 200; now++) {
+        uint32_t before = asked;
+        uint32_t sent_before = sent;
+        leat_sched_step(s, now);
+        assert_true((asked - before) * COUNT(lanes) <= PART + COUNT(lanes) * COUNT(lanes));
+        assert_true(sent - sent_before <= PART / 8);
+        assert_true(leat_sched_wake_ns(s) == now + 1);
+    }
+    for (unsigned i = 0; i < COUNT(lanes); i++)
+        assert_true(next[i] > 0);
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        struct leat_sched_chunk *c = leat_sched_find(s, name_of(i));
+        if (c && c->state == LEAT_SCHED_COMING)
+            leat_sched_arrived(s, c, 1000);
+    }
+    for (unsigned i = 0; i < COUNT(lanes); i++)
+        leat_sched_lane_close(lanes[i], NULL);
+    leat_sched_set_close(set);
+    leat_sched_close(s);
+    leat_order_close(order);
+}
+
+TEST(a_cursor_finds_what_little_a_machine_owns_in_several_calls)
+{
+    const uint32_t nodes[2] = {0, 1};
+    uint32_t owner[LEAT_ORDER_SLOTS_MAX];
+    struct leat_order_spec spec = {
+        .view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = CHUNKS, .shuffle = true, .window = 8};
+    struct leat_cursor_opts o = {
+        .specs = &spec, .specs_n = 1, .global_batch = 8, .last = LEAT_ORDER_DROP, .world = 2, .node_of_rank = nodes};
+    struct leat_cursor *c;
+    struct leat_error err;
+    uint32_t calls = 0;
+    uint32_t found = 0;
+    uint32_t chunk;
+    uint64_t stage;
+    leat_sched_close(open_sched(1)); /* counts */
+    assert_ok(leat_cursor_open(&o, &c, &err), err);
+    for (uint32_t i = 0; i < LEAT_ORDER_SLOTS_MAX; i++)
+        owner[i] = i == 700 ? 0 : 1;
+    leat_cursor_own(c, owner, 0);
+    for (; leat_cursor_ahead(c, &chunk, &stage); calls++) {
+        found += chunk != LEAT_ORDER_NONE;
+        if (chunk != LEAT_ORDER_NONE)
+            assert_int_equal(leat_order_slot_of(chunk, CHUNKS), 700);
+    }
+    uint32_t owned = 0;
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        owned += leat_order_slot_of(i, CHUNKS) == 700;
+    assert_int_equal(found, 2 * owned); /* in this epoch, and in the next */
+    assert_true(calls - found >= 2 * CHUNKS / LEAT_CURSOR_LOOKS - found - 1);
+    leat_cursor_close(c);
+}

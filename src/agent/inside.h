@@ -76,7 +76,7 @@ struct leat_loading {
         bool there; /* plan, or err */
         struct leat_cursor_batch plan;
         struct leat_error err;
-    } coming; /* the next batch: a large one takes too long to be planned on the loop */
+    } coming; /* the next batch: one that is slow to plan is not planned on the loop */
     struct leat_sched_lane *lane;
 
     struct leat_ring ring; /* without a head until its memory is there */

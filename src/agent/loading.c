@@ -19,7 +19,6 @@
 #include "cache/disk.h"
 #include "order/reach.h"
 
-#define PLAN_HERE_MAX 4096u      /* samples of a global batch: some milliseconds */
 #define PICTURE_BYTES (1u << 20) /* of a decoded one, until some are known */
 
 static struct leat_loading *of_task(struct leat_task *task)
@@ -201,7 +200,7 @@ static bool planned(struct leat_loading *l)
 {
     if (l->coming.busy)
         return false;
-    if (!l->coming.there && l->global_batch > PLAN_HERE_MAX) {
+    if (!l->coming.there && leat_cursor_next_is_slow(l->cursor)) {
         l->coming.busy = true;
         l->working++;
         l->coming.task.run = plan_there;

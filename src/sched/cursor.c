@@ -7,6 +7,11 @@
 #include "order/policy.h"
 #include "order/reader.h"
 
+/* What takes a millisecond, about */
+#define BATCH_FEW  1024u /* units of a global batch */
+#define UNITS_FEW  4096u /* units of a chunk, which are shuffled when it becomes live */
+#define CHUNKS_FEW 4096u /* chunks of an order */
+
 /* Orders that are over: somebody may still look at them until the call after the next. */
 struct over {
     struct leat_order **list;
@@ -429,6 +434,26 @@ leat_status leat_cursor_next(struct leat_cursor *c, struct leat_cursor_batch *ou
         set_pace(c, &c->streams[i], i);
     *out = b;
     return LEAT_OK;
+}
+
+static bool is_slow(const struct leat_cursor *c, const struct stream *s)
+{
+    uint64_t units = leat_order_units(s->now);
+    uint64_t left = units - leat_order_reader_position(s->reader);
+    bool turns = c->mixture ? left < c->global_batch
+                            : leat_order_batch_at(units, c->position, c->global_batch, c->last).take == 0;
+    bool many = s->spec.chunks > CHUNKS_FEW;
+    return (turns && many) || units / UNITS_FEW > s->spec.chunks;
+}
+
+bool leat_cursor_next_is_slow(const struct leat_cursor *c)
+{
+    bool slow = c->global_batch > BATCH_FEW;
+    for (uint32_t i = 0; i < c->older.n && !slow; i++)
+        slow = leat_order_chunks(c->older.list[i]) > CHUNKS_FEW;
+    for (uint32_t i = 0; i < c->streams_n && !slow; i++)
+        slow = is_slow(c, &c->streams[i]);
+    return slow;
 }
 
 void leat_cursor_batch_free(struct leat_cursor_batch *b)

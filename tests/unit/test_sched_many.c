@@ -302,3 +302,62 @@ TEST(a_cursor_finds_what_little_a_machine_owns_in_several_calls)
     assert_true(calls - found >= 2 * CHUNKS / LEAT_CURSOR_LOOKS - found - 1);
     leat_cursor_close(c);
 }
+
+static struct leat_cursor *open_mixed(const struct leat_mixture *mixture, const struct leat_order_spec *specs)
+{
+    struct leat_cursor *c;
+    struct leat_error err;
+    struct leat_cursor_opts o = {.specs = specs,
+                                 .specs_n = mixture ? 2 : 1,
+                                 .mixture = mixture,
+                                 .epoch_units = mixture ? 50000 : 0,
+                                 .global_batch = 250,
+                                 .last = LEAT_ORDER_DROP,
+                                 .world = 1};
+    assert_ok(leat_cursor_open(&o, &c, &err), err);
+    return c;
+}
+
+/* The orders that a cursor has, as its view shows them. Those that are over are freed by the call after the next. */
+TEST(a_cursor_tells_before_it_makes_or_frees_an_order)
+{
+    struct leat_mixture *mixture;
+    struct leat_error err;
+    struct leat_mixture_part part = {.shares = {3, 1}};
+    const struct leat_order_spec specs[2] = {
+        {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = 20000, .shuffle = true, .window = 8},
+        {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = 6000, .shuffle = true, .window = 8}};
+    leat_sched_close(open_sched(1)); /* counts */
+    assert_ok(leat_mixture_open(2, &part, 1, &mixture, &err), err);
+    for (unsigned mixed = 0; mixed < 2; mixed++) {
+        struct leat_cursor *c = open_mixed(mixed ? mixture : NULL, specs);
+        unsigned made = 0;
+        unsigned slow = 0;
+        bool frees[3] = {false};
+        for (unsigned n = 0; n < 1200; n++) {
+            struct leat_sched_view view;
+            struct leat_cursor_batch b;
+            const struct leat_order *was[2];
+            bool told = leat_cursor_next_is_slow(c);
+            bool turned = false;
+            leat_cursor_view(c, &view);
+            for (uint32_t i = 0; i < view.streams_n; i++)
+                was[i] = view.streams[i].coming;
+            assert_ok(leat_cursor_next(c, &b, &err), err);
+            leat_cursor_batch_free(&b);
+            leat_cursor_view(c, &view);
+            for (uint32_t i = 0; i < view.streams_n; i++)
+                turned = turned || view.streams[i].coming != was[i];
+            assert_true(told || !turned);
+            assert_true(told || !frees[n % 3]);
+            frees[(n + 2) % 3] = turned;
+            frees[n % 3] = false;
+            made += turned;
+            slow += told;
+        }
+        assert_true(made >= 7);
+        assert_true(slow <= 6 * made + 3); /* and not out of fear: the others are planned where they are needed */
+        leat_cursor_close(c);
+    }
+    leat_mixture_close(mixture);
+}

@@ -20,6 +20,7 @@ struct leat_sched_set {
     void *user;                     /* NULL: it is closed */
     bool closed;                    /* nothing is borrowed any more; what refers to it is being found */
     size_t refs;                    /* that chunks have of it */
+    uint32_t ending;                /* lanes that are closed, and have not let go of everything */
     size_t swept;                   /* once it is closed: buckets of the table before it refer to it no more */
     struct leat_sched_lane *lanes;
     struct leat_sched_line line;
@@ -52,7 +53,12 @@ struct leat_sched_lane {
     uint32_t slots;      /* that there are */
     uint64_t slots_free; /* bit by bit; none until the lane is ready */
 
-    struct leat_sched_chunk *ahead; /* chunks fetched ahead for it */
+    struct leat_sched_batch *taking; /* the last one, while not all of its chunks have been looked up … */
+    uint32_t taken;                  /* … and how many have */
+
+    struct leat_sched_chunk *ahead;      /* chunks fetched ahead for it */
+    bool ending;                         /* it has ended, and they are too many to be let go of at once */
+    struct leat_sched_lane *ending_next; /* of the scheduler */
 
     /* Its pace: when it will be where in the order. */
     uint64_t stage_first;    /* at the opening */
@@ -65,6 +71,8 @@ struct leat_sched_lane {
     uint32_t pending_number;
     uint64_t pending_stage;
 };
+
+struct held; /* release.c */
 
 struct leat_sched {
     struct leat_sched_opts opts;
@@ -88,6 +96,8 @@ struct leat_sched {
     bool more;                  /* a step has done as much as it may, and left some */
     uint32_t work;              /* that this step may still do */
     uint32_t lanes_n;
+    struct held *releasing;         /* chunks of batches, release.c */
+    struct leat_sched_lane *ending; /* lanes that have ended */
     size_t creep;
     uint64_t crept_ns;
     uint32_t turn;                                       /* which lane is asked first */
@@ -140,7 +150,17 @@ void leat_sched_disk_gone(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_drop(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_unahead(struct leat_sched_chunk *c);
 
+/* release.c */
+/* The chunks of a batch: room for n. NULL: no memory. */
+struct leat_sched_chunk **leat_sched_hold(uint32_t n);
+/* Lets go of those before `due`, of which those before `pinned` are pinned; `whole`: of the list as well. */
+void leat_sched_release(struct leat_sched *s, struct leat_sched_chunk **chunks, uint32_t due, uint32_t pinned,
+                        bool whole);
+void leat_sched_lane_forget(struct leat_sched_lane *lane); /* what was fetched ahead for it */
+void leat_sched_release_some(struct leat_sched *s);        /* as much as a step may */
+
 /* lane.c */
+void leat_sched_lane_settle(struct leat_sched_lane *lane); /* frees one that is closed, when nothing needs it */
 void leat_sched_lane_step(struct leat_sched_lane *lane);
 bool leat_sched_lane_yield(struct leat_sched_lane *lane);
 

@@ -6,7 +6,7 @@
 
 #define RETRY_FIRST 1000000000ull
 #define RETRY_MOST  30000000000ull
-#define WORK        512u /* of a step: leat_sched_work() */
+#define WORK        256u /* of a step: leat_sched_work() */
 
 leat_status leat_sched_open(const struct leat_sched_opts *opts, struct leat_sched **out, struct leat_error *err)
 {
@@ -22,6 +22,10 @@ void leat_sched_close(struct leat_sched *s)
 {
     if (!s)
         return;
+    do { /* what closed lanes have not let go of */
+        s->work = WORK;
+        leat_sched_release_some(s);
+    } while (s->releasing || s->ending);
     for (size_t i = 0; i < s->buckets; i++) {
         struct leat_sched_chunk *next;
         for (struct leat_sched_chunk *c = leat_sched_bucket(s, i); c; c = next) {
@@ -287,6 +291,7 @@ void leat_sched_step(struct leat_sched *s, uint64_t now_ns)
     s->short_next = false;
     s->turn++;
     sum_depth(s);
+    leat_sched_release_some(s);
     each_lane(s, s->turn, leat_sched_lane_step);
     leat_sched_guests_step(s);
     each_lane(s, s->turn, fetch_ahead);
@@ -299,7 +304,7 @@ static uint64_t retry_ns(const struct leat_sched_lane *l)
 {
     uint64_t at = LEAT_SCHED_NEVER;
     for (const struct leat_sched_batch *b = l->first; b && !l->ended; b = b->next) {
-        for (uint32_t i = b->group; b->state == LEAT_SCHED_PINNED && i < b->group_end; i++) {
+        for (uint32_t i = b->group; b->state == LEAT_SCHED_PINNED && b->lacks && i < b->group_end; i++) {
             const struct leat_sched_chunk *c = b->held[i];
             if (c->failed && c->state == LEAT_SCHED_ABSENT && c->retry_ns > l->sched->now_ns && c->retry_ns < at)
                 at = c->retry_ns;

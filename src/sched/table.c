@@ -167,7 +167,7 @@ static uint32_t sweep(struct leat_sched_set *set, uint32_t most)
 {
     struct leat_sched *s = set->sched;
     uint32_t n = 0;
-    for (; set->refs && n < most; n++) {
+    for (; set->refs && set->swept < s->buckets && n < most; n++) {
         struct leat_sched_chunk *next;
         for (struct leat_sched_chunk *c = leat_sched_bucket(s, set->swept++); c; c = next) {
             n++;
@@ -193,13 +193,15 @@ void leat_sched_look_after(struct leat_sched *s)
         uint32_t n = recognize(set, left);
         left = n < left ? left - n : 0;
     }
-    while (s->closed && left) {
-        struct leat_sched_set *set = s->closed;
+    for (struct leat_sched_set **p = &s->closed; *p && left;) {
+        struct leat_sched_set *set = *p;
         uint32_t n = sweep(set, left);
         left = n < left ? left - n : 0;
-        if (set->refs)
-            break;
-        s->closed = set->next;
+        if (set->refs || set->ending) {
+            p = &set->next;
+            continue;
+        }
+        *p = set->next;
         leat_sched_pages_free(&set->epochs);
         free(set);
     }

@@ -8,7 +8,7 @@
 #include "sched/inside.h"
 #include "unit.h"
 
-#define CHUNKS 30000u
+#define CHUNKS 12000u
 #define PART   1000u /* that a call may see to at most: a millisecond */
 
 static uint8_t names[CHUNKS * LEAT_SCHED_NAME];
@@ -41,10 +41,34 @@ static void do_forget(void *user, struct leat_sched_chunk *c)
     forgotten++;
 }
 
+/* Batches of many chunks: those that a lane has still to get. */
+#define BATCH 2500u
+static struct leat_sched_batch batches[3];
+static uint32_t batch_chunks[COUNT(batches)][BATCH];
+static unsigned planned = COUNT(batches);
+static struct leat_sched_batch *preparing[COUNT(batches)];
+static unsigned preparing_n;
+static unsigned published;
+
 static struct leat_sched_batch *do_plan(void *user, struct leat_sched_lane *lane)
 {
     (void)user, (void)lane;
-    return NULL;
+    return planned < COUNT(batches) ? &batches[planned++] : NULL;
+}
+
+static void do_prepare(void *user, struct leat_sched_batch *batch)
+{
+    (void)user;
+    preparing[preparing_n++] = batch;
+    for (uint32_t i = batch->group; i < batch->group_end; i++)
+        assert_true(batch->held[i]->state == LEAT_SCHED_READY && batch->held[i]->pins);
+}
+
+static bool do_publish(void *user, struct leat_sched_batch *batch)
+{
+    (void)user, (void)batch;
+    published++;
+    return true;
 }
 
 /* In the order of the set, whichever the lane. */
@@ -58,8 +82,14 @@ static bool do_ahead(void *user, struct leat_sched_lane *lane, uint32_t *number,
     return (*next)++ < CHUNKS;
 }
 
-static const struct leat_sched_ops ops = {
-    .fetch = do_fetch, .drop = do_nothing, .gone = do_nothing, .forget = do_forget, .plan = do_plan, .ahead = do_ahead};
+static const struct leat_sched_ops ops = {.fetch = do_fetch,
+                                          .drop = do_nothing,
+                                          .gone = do_nothing,
+                                          .forget = do_forget,
+                                          .plan = do_plan,
+                                          .ahead = do_ahead,
+                                          .prepare = do_prepare,
+                                          .publish = do_publish};
 
 static struct leat_sched *open_sched(uint64_t ram)
 {
@@ -325,8 +355,8 @@ TEST(a_cursor_tells_before_it_makes_or_frees_an_order)
     struct leat_error err;
     struct leat_mixture_part part = {.shares = {3, 1}};
     const struct leat_order_spec specs[2] = {
-        {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = 20000, .shuffle = true, .window = 8},
-        {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = 6000, .shuffle = true, .window = 8}};
+        {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = 9000, .shuffle = true, .window = 8},
+        {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = 5000, .shuffle = true, .window = 8}};
     leat_sched_close(open_sched(1)); /* counts */
     assert_ok(leat_mixture_open(2, &part, 1, &mixture, &err), err);
     for (unsigned mixed = 0; mixed < 2; mixed++) {
@@ -334,7 +364,7 @@ TEST(a_cursor_tells_before_it_makes_or_frees_an_order)
         unsigned made = 0;
         unsigned slow = 0;
         bool frees[3] = {false};
-        for (unsigned n = 0; n < 1200; n++) {
+        for (unsigned n = 0; n < 600; n++) {
             struct leat_sched_view view;
             struct leat_cursor_batch b;
             const struct leat_order *was[2];
@@ -360,4 +390,137 @@ TEST(a_cursor_tells_before_it_makes_or_frees_an_order)
         leat_cursor_close(c);
     }
     leat_mixture_close(mixture);
+}
+
+struct tally {
+    uint32_t wanted, pinned, sent;
+};
+
+static struct tally tally(const struct leat_sched *s)
+{
+    struct tally t = {.sent = sent};
+    for (uint32_t i = 0; i < COUNT(batches) * BATCH; i++) {
+        const struct leat_sched_chunk *c = leat_sched_find(s, name_of(i));
+        t.wanted += c && c->wants;
+        t.pinned += c && c->pins;
+    }
+    return t;
+}
+
+static uint32_t apart(uint32_t a, uint32_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* A step, or what is called between two; then no more has happened than may. */
+static void check_part(const struct leat_sched *s, struct tally *was)
+{
+    struct tally now = tally(s);
+    assert_in_range(apart(was->wanted, now.wanted), 0, PART);
+    assert_in_range(apart(was->pinned, now.pinned), 0, PART);
+    assert_in_range(now.sent - was->sent, 0, PART / 8);
+    *was = now;
+}
+
+static void arrive(struct leat_sched *s, uint64_t now)
+{
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        struct leat_sched_chunk *c = leat_sched_find(s, name_of(i));
+        if (c && c->state == LEAT_SCHED_COMING)
+            leat_sched_arrived(s, c, now);
+    }
+}
+
+static struct leat_sched_lane *open_lane(struct leat_sched *s, struct leat_sched_set *set,
+                                         const struct leat_sched_stream *one, uint32_t *next)
+{
+    struct leat_sched_lane *lane;
+    struct leat_error err;
+    struct leat_sched_lane_opts o = {
+        .set = set, .needed = 1000 * BATCH, .slots = 2, .user = next, .view = {.streams = one, .streams_n = 1}};
+    for (uint32_t i = 0; i < COUNT(batches) * BATCH; i++)
+        batch_chunks[i / BATCH][i % BATCH] = i;
+    for (uint32_t i = 0; i < COUNT(batches); i++)
+        batches[i] = (struct leat_sched_batch){.chunks = batch_chunks[i], .chunks_n = BATCH, .stage = i};
+    planned = published = 0;
+    sent = 0;
+    assert_ok(leat_sched_lane_open(s, &o, 1, &lane, &err), err);
+    leat_sched_lane_ready(lane);
+    return lane;
+}
+
+TEST(a_batch_of_many_chunks_is_planned_sent_for_and_let_go_of_in_parts)
+{
+    struct leat_order_spec spec = {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = CHUNKS, .window = 1};
+    struct leat_order *order;
+    struct leat_error err;
+    struct leat_sched *s = open_sched(1 << 30);
+    struct leat_sched_set *set = open_set(s);
+    uint32_t next = CHUNKS;
+    assert_ok(leat_order_open(&spec, &order, &err), err);
+    struct leat_sched_stream one = {.now = order};
+    struct leat_sched_lane *lane = open_lane(s, set, &one, &next);
+    struct tally was = tally(s);
+    for (uint64_t now = 2; published < COUNT(batches); now++) {
+        assert_true(now < 100000);
+        leat_sched_step(s, now);
+        check_part(s, &was);
+        arrive(s, now);
+        while (preparing_n) {
+            leat_sched_prepared(preparing[--preparing_n]);
+            check_part(s, &was);
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            leat_sched_slot_free(lane, i, now); /* those that it has not are nobody's */
+    }
+    for (uint64_t now = 100000; leat_sched_wake_ns(s) != LEAT_SCHED_NEVER; now++) {
+        leat_sched_step(s, now);
+        check_part(s, &was);
+    }
+    assert_true(was.wanted == 0 && was.pinned == 0);
+    assert_int_equal(was.sent, COUNT(batches) * BATCH);
+    leat_sched_lane_close(lane, NULL);
+    leat_sched_set_close(set);
+    leat_sched_close(s);
+    leat_order_close(order);
+}
+
+/* At any moment: while its batches are planned, while they wait, while one is prepared. */
+TEST(a_lane_with_many_chunks_ends_in_parts)
+{
+    struct leat_order_spec spec = {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = CHUNKS, .window = 1};
+    struct leat_order *order;
+    struct leat_error err;
+    leat_sched_close(open_sched(1)); /* counts */
+    assert_ok(leat_order_open(&spec, &order, &err), err);
+    struct leat_sched_stream one = {.now = order};
+    const unsigned moments[] = {5, 60, 120, 240, 400};
+    for (unsigned m = 0; m < COUNT(moments); m++) {
+        unsigned steps = moments[m];
+        struct leat_sched *s = open_sched(1 << 30);
+        struct leat_sched_set *set = open_set(s);
+        uint32_t next = 2 * BATCH; /* and far ahead */
+        struct leat_sched_lane *lane = open_lane(s, set, &one, &next);
+        for (uint64_t now = 2; now < steps + 2; now++) {
+            leat_sched_step(s, now);
+            arrive(s, now);
+        }
+        struct tally was = tally(s);
+        leat_sched_lane_close(lane, NULL);
+        check_part(s, &was);
+        leat_sched_set_close(set);
+        for (uint64_t now = steps + 2; leat_sched_wake_ns(s) != LEAT_SCHED_NEVER; now++) {
+            assert_true(now < 100000);
+            leat_sched_step(s, now);
+            check_part(s, &was);
+            if (preparing_n && now > steps + 50) {
+                leat_sched_prepared(preparing[--preparing_n]);
+                check_part(s, &was);
+            }
+        }
+        while (preparing_n)
+            leat_sched_prepared(preparing[--preparing_n]);
+        leat_sched_close(s); /* and what is left goes with it */
+    }
+    leat_order_close(order);
 }

@@ -35,15 +35,11 @@ static void free_memory(struct leat_task *task)
 
 static void blend_free(struct leat_blend *b)
 {
-    struct leat_agent *agent = b->agent;
     leat_sched_set_close(b->set);
     for (uint32_t i = 0; i < b->n; i++)
         leat_supply_release(b->supplies[i]);
     b->task.run = free_memory;
-    if (agent->stopping)
-        free_memory(&b->task); /* the makers are gone */
-    else
-        leat_pool_add(agent->makers, &b->task);
+    leat_agent_make(b->agent, &b->task);
 }
 
 void leat_blend_hold(struct leat_blend *b)

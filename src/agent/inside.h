@@ -23,9 +23,6 @@ struct leat_loading_stream {
     uint8_t share_id[LEAT_SHA256_SIZE]; /* who asks for the same */
     struct leat_share_member *share;    /* NULL: it makes its own */
     bool by_picture; /* decoded pictures are shared, each applies its own draws to; else what is made of them */
-    /* The key of the draws in the epoch that was planned last; the loop's. */
-    bool drawn;
-    uint64_t drawn_epoch, drawn_key;
 };
 
 struct leat_loading {

@@ -177,7 +177,7 @@ static void make(struct leat_task *task)
     leat_loop_post(w->agent->loop, &w->task);
 }
 
-/* The supplies are held until the chunks have been gathered, whoever is still interested then. */
+/* The supplies are held until the chunks have been gathered, even when nobody waits for the mixture any more. */
 static void begin_making(struct leat_blending *w)
 {
     struct leat_blend *b = calloc(1, sizeof *b);

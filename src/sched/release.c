@@ -1,6 +1,7 @@
 /* What batches and lanes let go of: thousands of chunks, each of which gets a new place among those that may be
- * evicted. Few are let go at once. Of many the rest follows, as much in each step as it may do; until then they stay
- * pinned, and whoever needs the room waits for that instead of taking it from others. */
+ * evicted. Up to AT_ONCE of them are released immediately, the rest by the following steps, as far as the work of a
+ * step allows. Chunks stay pinned until they are released; a batch that needs their room waits for it, and takes it
+ * from no other lane. */
 #include <stdlib.h>
 
 #include "sched/inside.h"

@@ -138,6 +138,27 @@ static const struct leat_sched_ops ops = {.fetch = do_fetch,
                                           .publish = do_publish,
                                           .fail = do_fail};
 
+static uint64_t longest_ns; /* of all steps since it was set to 0, without planning */
+
+static void step(struct leat_sched *s, uint64_t now)
+{
+    uint64_t began = cpu_ns();
+    uint64_t plans = planning_ns;
+    leat_sched_step(s, now);
+    uint64_t took = cpu_ns() - began - (planning_ns - plans);
+    longest_ns = took > longest_ns ? took : longest_ns;
+}
+
+/* Steps until something is outstanding. */
+static void steps(struct leat_sched *s, uint64_t *now)
+{
+    step(s, *now);
+    while (head == tail && leat_sched_wake_ns(s) != LEAT_SCHED_NEVER)
+        step(s, *now = leat_sched_wake_ns(s));
+    if (head == tail)
+        die("stuck");
+}
+
 /* The next answer, and a step. */
 static void turn(struct leat_sched *s, uint64_t *now)
 {
@@ -149,11 +170,7 @@ static void turn(struct leat_sched *s, uint64_t *now)
         leat_sched_prepared(a.what);
     else
         leat_sched_slot_free(a.what, a.slot, *now);
-    leat_sched_step(s, *now);
-    while (head == tail && leat_sched_wake_ns(s) != LEAT_SCHED_NEVER)
-        leat_sched_step(s, *now = leat_sched_wake_ns(s));
-    if (head == tail)
-        die("stuck");
+    steps(s, now);
 }
 
 /* Evictions alone: chunks that are not there are brought, one goes for each, and they arrive. */
@@ -212,8 +229,9 @@ int main(int argc, char **argv)
         sizes[i] = bytes;
         counts[i] = samples;
     }
-    if (leat_sched_open(&opts, &s, NULL) != LEAT_OK ||
-        leat_sched_set_open(s, names, sizes, chunks, NULL, &set, NULL) != LEAT_OK)
+    struct leat_sched_set_opts so = {.names = names, .sizes = sizes, .chunks = chunks};
+    leat_sched_measure(&so);
+    if (leat_sched_open(&opts, &s, NULL) != LEAT_OK || leat_sched_set_open(s, &so, &set, NULL) != LEAT_OK)
         die("no scheduler");
     for (uint32_t i = 0; i < n; i++) {
         struct leat_order_spec spec = {.view = LEAT_ORDER_VIEW_SAMPLES,
@@ -233,27 +251,22 @@ int main(int argc, char **argv)
             die("no lane");
         leat_sched_lane_ready(lanes[i].lane);
     }
-    leat_sched_step(s, now);
+    steps(s, &now);
     while (drops < kept / 4) /* memory is full, and everybody is at work */
         turn(s, &now);
     uint64_t fetched = fetches;
     uint64_t events = head;
     uint64_t planned = planning_ns;
-    uint64_t longest = 0;
     uint64_t from = cpu_ns();
-    while (fetches - fetched < 20000) {
-        uint64_t began = cpu_ns();
-        uint64_t plans = planning_ns;
+    longest_ns = 0;
+    while (fetches - fetched < 20000)
         turn(s, &now);
-        uint64_t took = cpu_ns() - began - (planning_ns - plans);
-        longest = took > longest ? took : longest;
-    }
     uint64_t spent = cpu_ns() - from;
     planned = planning_ns - planned;
     printf("{\"chunk_us\": %.3f, \"planning_us\": %.3f, \"events_per_chunk\": %.2f, \"longest_step_us\": %.1f, ",
            (double)(spent - planned) / 1e3 / (double)(fetches - fetched),
            (double)planned / 1e3 / (double)(fetches - fetched), (double)(head - events) / (double)(fetches - fetched),
-           (double)longest / 1e3);
+           (double)longest_ns / 1e3);
     printf("\"eviction_us\": %.3f, \"known\": %zu}\n", eviction_us(s, &lanes[0], set, &now), s->known);
     return 0; /* everything outstanding goes with the process */
 }

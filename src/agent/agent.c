@@ -236,6 +236,50 @@ static void begin(void *arg)
     leat_watch_begin(a);
 }
 
+void leat_agent_make(struct leat_agent *a, struct leat_task *task)
+{
+    if (a->stopping)
+        task->run(task);
+    else
+        leat_pool_add(a->makers, task);
+}
+
+void leat_agent_release(struct leat_agent *a, struct leat_task *task)
+{
+    if (task && a->stopping)
+        task->run(task);
+    else if (task)
+        leat_workers_check(a->workers, task);
+}
+
+void leat_agent_free(struct leat_agent *a, struct leat_task *task)
+{
+    a->freeing.n++;
+    leat_agent_make(a, task);
+}
+
+void leat_agent_freed(struct leat_agent *a)
+{
+    if (--a->freeing.n)
+        return;
+    while (a->freeing.first) {
+        struct leat_task *task = a->freeing.first;
+        a->freeing.first = task->next;
+        leat_agent_make(a, task);
+    }
+}
+
+void leat_agent_make_after(struct leat_agent *a, struct leat_task *task)
+{
+    if (!a->freeing.n) {
+        leat_agent_make(a, task);
+        return;
+    }
+    task->next = NULL;
+    *(a->freeing.first ? a->freeing.last : &a->freeing.first) = task;
+    a->freeing.last = &task->next;
+}
+
 /* On the loop: no more ranks. */
 static void stop(void *arg)
 {

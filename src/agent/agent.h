@@ -61,7 +61,12 @@ struct leat_agent {
     struct leat_share *share;  /* agent/share.h */
     struct leat_pool *openers; /* for what may hang: opening and closing stores */
     struct leat_pool *makers;  /* of what a loader needs: its order, its ring, whose pages the kernel zeroes */
-    struct leat_disk *disk;    /* NULL: none */
+    struct {
+        uint32_t n;              /* loaders whose memory makers are giving back */
+        struct leat_task *first; /* what waits for that */
+        struct leat_task **last;
+    } freeing;
+    struct leat_disk *disk; /* NULL: none */
     struct leat_feed *feed;
     struct leat_sched *sched;
     struct leat_sched_ops ops;
@@ -114,6 +119,19 @@ void leat_agent_session_gone(struct leat_agent *agent); /* a session was freed: 
 
 /* A session only looks on: it does not keep the agent, which ends when it would have without it. */
 void leat_agent_session_watches(struct leat_agent *agent);
+
+/* Has a maker do what takes long and waits for nothing, as giving back many pages. At the end of the agent, when there
+ * are none, it is done at once. */
+void leat_agent_make(struct leat_agent *agent, struct leat_task *task);
+
+/* The same for memory that others are waiting for: a worker does it, before its other work. NULL is allowed. */
+void leat_agent_release(struct leat_agent *agent, struct leat_task *task);
+
+/* … and for what gives back a ring: leat_agent_freed() follows, on the loop. Memory for another ring is only looked
+ * for then: a loader that jumps, and closes one to open another, needs room for one. */
+void leat_agent_free(struct leat_agent *agent, struct leat_task *task);
+void leat_agent_freed(struct leat_agent *agent);
+void leat_agent_make_after(struct leat_agent *agent, struct leat_task *task); /* when all that was begun has ended */
 
 /* Something has happened: the scheduler decides what follows, in the same turn of the loop. agent/perform.h */
 void leat_agent_pump(struct leat_agent *agent);

@@ -16,6 +16,7 @@
 #define PARTS_EACH   4u /* for every worker, so that the last one to end does not end much later */
 #define PART_PICTURE 4u /* samples that make a part at least: less costs more to hand out than it levels */
 #define PART_BYTES   64u
+#define SAMPLES_FEW  4096u /* what is kept of them is freed in some microseconds */
 
 leat_status leat_batch_make(struct leat_loading *l, struct leat_cursor_batch *plan, struct leat_loading_batch **out,
                             struct leat_error *err)
@@ -38,18 +39,29 @@ leat_status leat_batch_make(struct leat_loading *l, struct leat_cursor_batch *pl
     return LEAT_OK;
 }
 
-void leat_batch_free(struct leat_loading_batch *b)
+static void free_kept(struct leat_loading_batch *b)
 {
-    if (!b)
-        return;
     for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++) {
         for (uint32_t i = 0; b->view.kept[c] && i < b->plan.n; i++)
             free(b->view.kept[c][i].data);
         free(b->view.kept[c]);
-        free(b->view.ends[c]);
+        b->view.kept[c] = NULL;
     }
+}
+
+static void unmap(struct leat_loading_batch *b)
+{
     if (b->memory.data)
         munmap(b->memory.data, (size_t)b->memory.bytes);
+    b->memory.data = NULL;
+}
+
+static void batch_free(struct leat_loading_batch *b)
+{
+    free_kept(b);
+    unmap(b);
+    for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++)
+        free(b->view.ends[c]);
     if (b->memory.fd >= 0)
         close(b->memory.fd);
     leat_cursor_batch_free(&b->plan);
@@ -58,6 +70,36 @@ void leat_batch_free(struct leat_loading_batch *b)
     free(b->errors);
     free(b->parts);
     free(b);
+}
+
+static struct leat_loading_batch *of_later(struct leat_task *task)
+{
+    return (struct leat_loading_batch *)((char *)task - offsetof(struct leat_loading_batch, later));
+}
+
+static void free_there(struct leat_task *task)
+{
+    batch_free(of_later(task));
+}
+
+/* Pages by the hundred. */
+static bool has_much(const struct leat_loading_batch *b)
+{
+    bool much = b->memory.data || b->plan.n > SAMPLES_FEW;
+    for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++)
+        much = much || b->view.kept[c];
+    return much;
+}
+
+void leat_batch_free(struct leat_loading_batch *b)
+{
+    if (!b)
+        return;
+    b->later.run = free_there;
+    if (has_much(b))
+        leat_agent_make(b->loading->opts.agent, &b->later);
+    else
+        batch_free(b);
 }
 
 /* The group */
@@ -72,21 +114,27 @@ static const struct leat_outputs *outputs_of(const struct leat_loading_batch *b,
     return &stream_of(b, i)->outputs;
 }
 
-/* Of the draws for an epoch of a stream. */
-static uint64_t draw_key(const struct leat_loading *l, struct leat_loading_stream *s, uint64_t epoch)
+/* The key of the draws in an epoch of a stream: the same for nearly all samples of a batch. */
+struct draws {
+    bool known;
+    uint64_t epoch, key;
+};
+
+static uint64_t draw_key(const struct leat_loading *l, uint32_t stream, uint64_t epoch, struct draws *draws)
 {
-    if (!s->drawn || s->drawn_epoch != epoch) {
-        uint64_t seed = l->draws_apart ? l->draw_seed : s->spec.seed;
-        s->drawn = true;
-        s->drawn_epoch = epoch;
-        s->drawn_key = leat_key("augment", seed, epoch, s->spec.dataset, sizeof s->spec.dataset);
+    const struct leat_order_spec *spec = &l->streams[stream].spec;
+    struct draws *d = &draws[stream];
+    if (!d->known || d->epoch != epoch) {
+        uint64_t seed = l->draws_apart ? l->draw_seed : spec->seed;
+        *d = (struct draws){true, epoch, leat_key("augment", seed, epoch, spec->dataset, sizeof spec->dataset)};
     }
-    return s->drawn_key;
+    return d->key;
 }
 
 /* The samples whose chunks are in the group. */
 static leat_status find_samples(struct leat_loading_batch *b, struct leat_error *err)
 {
+    struct draws draws[LEAT_ORDER_STREAMS_MAX] = {0};
     for (uint32_t i = 0; i < b->plan.n; i++) {
         struct leat_sample *s = &b->samples[i];
         const struct leat_cursor_unit *u = &b->plan.units[i];
@@ -95,7 +143,7 @@ static leat_status find_samples(struct leat_loading_batch *b, struct leat_error 
         uint32_t at = u->where;
         *s = (struct leat_sample){.index = blocks ? 0 : leat_view_sample(view, u->item.chunk, u->item.index),
                                   .number = u->number,
-                                  .key = draw_key(b->loading, stream_of(b, i), u->epoch),
+                                  .key = draw_key(b->loading, u->stream, u->epoch, draws),
                                   .stream = u->stream,
                                   .valid = u->valid,
                                   .view = blocks ? view : NULL,
@@ -165,10 +213,7 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
         if (external >> c & 1)
             b->view.arena[c] = (char *)b->memory.data + offset[c];
     }
-    rc = l->opts.memory(l->opts.user, b->sched.slot, b->memory.fd, err);
-    close(b->memory.fd);
-    b->memory.fd = -1;
-    return rc;
+    return LEAT_OK;
 }
 
 /* Room beside the slot for the ragged values of a batch whose chunks are not all there at the same time. */
@@ -200,19 +245,6 @@ static leat_status gather_ragged(struct leat_loading_batch *b, struct leat_error
 }
 
 /* Parts */
-
-static void finish_part(struct leat_task *task)
-{
-    struct leat_batch_part *p = (struct leat_batch_part *)task;
-    struct leat_loading_batch *b = p->batch;
-    struct leat_loading *l = b->loading;
-    l->stats.prep_cpu_ns += p->cpu_ns;
-    l->stats.prep_cost += p->work.cost;
-    l->stats.decoded += p->decoded;
-    l->stats.taken += p->taken;
-    if (--b->parts_left == 0)
-        leat_loading_prepared(b);
-}
 
 static void failed(struct leat_loading_batch *b, uint32_t i, const struct leat_error *err)
 {
@@ -324,6 +356,22 @@ static void take_later(struct leat_batch_part *p, uint32_t i, struct leat_scratc
     leat_share_let_go(shared);
 }
 
+static void settle(struct leat_loading_batch *b);
+
+/* On the loop. */
+static void finish_part(struct leat_task *task)
+{
+    struct leat_batch_part *p = (struct leat_batch_part *)task;
+    struct leat_loading_batch *b = p->batch;
+    struct leat_loading *l = b->loading;
+    l->stats.prep_cpu_ns += p->cpu_ns;
+    l->stats.prep_cost += p->work.cost;
+    l->stats.decoded += p->decoded;
+    l->stats.taken += p->taken;
+    b->parts_done++;
+    settle(b);
+}
+
 /* On a worker. */
 static void run_part(struct leat_task *task)
 {
@@ -413,11 +461,10 @@ static leat_status begin_batch(struct leat_loading_batch *b, struct leat_error *
 static uint64_t start_ns(const struct leat_loading_batch *b, uint32_t part, uint32_t parts)
 {
     const struct leat_loading *l = b->loading;
-    if (!l->stats.prep_cost)
-        return b->sched.due_ns;
-    double each = (double)l->stats.prep_cpu_ns / (double)l->stats.prep_cost;
     double left = (double)(parts - part) / parts;
-    uint64_t takes = (uint64_t)((double)b->cost * each * left / l->opts.agent->opts.threads);
+    uint64_t takes = (uint64_t)((double)b->cost * b->cost_ns * left / l->opts.agent->opts.threads);
+    if (b->cost_ns == 0)
+        return b->sched.due_ns;
     return b->sched.due_ns > takes ? b->sched.due_ns - takes : 1; /* 0 is for checking */
 }
 
@@ -442,40 +489,61 @@ static leat_status hand_out(struct leat_loading_batch *b, struct leat_error *err
     if (rc != LEAT_OK)
         return rc;
     uint32_t parts = cut(b);
-    b->parts_left = parts;
-    for (uint32_t i = 0; i < parts; i++) {
-        b->parts[i].work.due = is_here(b, &b->parts[i]) ? 1 : start_ns(b, i, parts); /* copies wait for nothing */
-        b->parts[i].work.trace.who = b->loading->who.number;
-        b->parts[i].work.trace.number = b->sched.number;
-        b->parts[i].work.trace.amount = b->parts[i].n;
-        if (!leat_workers_add(b->loading->opts.agent->workers, &b->parts[i].work)) {
-            b->parts_left -= parts - i; /* none of the rest was given out */
-            return leat_fail(err, LEAT_NO_MEMORY, "no memory to prepare a batch");
-        }
+    for (; b->parts_n < parts; b->parts_n++) {
+        struct leat_batch_part *p = &b->parts[b->parts_n];
+        p->work.due = is_here(b, p) ? 1 : start_ns(b, b->parts_n, parts); /* copies wait for nothing */
+        p->work.trace.who = b->loading->who.number;
+        p->work.trace.number = b->sched.number;
+        p->work.trace.amount = p->n;
+        if (!leat_workers_add(b->loading->opts.agent->workers, &p->work))
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory to prepare a batch"); /* those given out end first */
     }
     return LEAT_OK;
 }
 
+/* On the loop. */
+static void handed_out(struct leat_task *task)
+{
+    struct leat_loading_batch *b = of_later(task);
+    b->handed_out = true;
+    settle(b);
+}
+
+/* On a worker: a large batch may have a hundred megabytes of its own, and a hundred thousand samples to look at. */
+static void hand_out_there(struct leat_task *task)
+{
+    struct leat_loading_batch *b = of_later(task);
+    struct leat_error err = {0};
+    if (hand_out(b, &err) != LEAT_OK)
+        b->err = err; /* the groups after it are not worked at */
+    b->later.run = handed_out;
+    leat_loop_post(b->loading->opts.agent->loop, &b->later);
+}
+
 static void prepared_later(struct leat_task *task)
 {
-    leat_loading_prepared((struct leat_loading_batch *)((char *)task - offsetof(struct leat_loading_batch, later)));
+    leat_loading_prepared(of_later(task));
 }
 
 void leat_batch_prepare(struct leat_loading_batch *b)
 {
-    struct leat_error err = {0};
-    if (b->err.status == LEAT_OK && hand_out(b, &err) != LEAT_OK)
-        b->err = err; /* the groups after it are not worked at */
-    if (b->parts_left)
-        return; /* the last of them tells */
-    b->later.run = prepared_later;
-    leat_loop_post(b->loading->opts.agent->loop, &b->later);
+    struct leat_loading *l = b->loading;
+    if (b->err.status != LEAT_OK) {
+        b->later.run = prepared_later;
+        leat_loop_post(l->opts.agent->loop, &b->later);
+        return;
+    }
+    b->handed_out = false;
+    b->parts_n = b->parts_done = 0;
+    b->cost_ns = l->stats.prep_cost ? (double)l->stats.prep_cpu_ns / (double)l->stats.prep_cost : 0;
+    b->later.run = hand_out_there;
+    leat_workers_check(l->opts.agent->workers, &b->later); /* before other work: the other workers wait for it */
 }
 
 /* Samples that could not be decoded: an error, or their places are filled from the same batch. */
 static leat_status settle_failures(struct leat_loading_batch *b, struct leat_error *err)
 {
-    struct leat_loading *l = b->loading;
+    const struct leat_loading *l = b->loading;
     if (!b->failed)
         return LEAT_OK;
     uint32_t good = b->plan.n;
@@ -496,15 +564,46 @@ static leat_status settle_failures(struct leat_loading_batch *b, struct leat_err
         leat_log(LEAT_LOG_WARN, "skipped: %s", b->errors[i].text);
         leat_outputs_repeat(l->outputs, &b->view, good, i);
         leat_outputs_set_valid(l->outputs, &b->view, i, false);
-        l->stats.skipped++;
+        b->skipped++;
     }
     return LEAT_OK;
 }
 
+/* On a worker: all samples are written. */
+static void end_there(struct leat_task *task)
+{
+    struct leat_loading_batch *b = of_later(task);
+    struct leat_error err = {0};
+    leat_status rc = settle_failures(b, &err);
+    if (rc == LEAT_OK && b->ragged_later)
+        rc = gather_ragged(b, &err);
+    if (rc != LEAT_OK)
+        b->err = err;
+    free_kept(b);
+    unmap(b);
+    b->later.run = prepared_later;
+    leat_loop_post(b->loading->opts.agent->loop, &b->later);
+}
+
+/* On the loop: whether its group is written. */
+static void settle(struct leat_loading_batch *b)
+{
+    bool last = b->sched.group_end == b->plan.chunks_n;
+    if (!b->handed_out || b->parts_done < b->parts_n)
+        return;
+    if (last && !b->loading->closing && b->err.status == LEAT_OK && (b->failed || b->ragged_later || b->memory.data)) {
+        b->later.run = end_there;
+        leat_workers_check(b->loading->opts.agent->workers, &b->later);
+    } else {
+        leat_loading_prepared(b);
+    }
+}
+
 leat_status leat_batch_finish(struct leat_loading_batch *b, struct leat_error *err)
 {
+    struct leat_loading *l = b->loading;
     if (b->plan.end) {
-        leat_ring_slot(&b->loading->ring, b->sched.slot)->external = 0;
+        leat_ring_slot(&l->ring, b->sched.slot)->external = 0;
         return LEAT_OK;
     }
     if (b->err.status != LEAT_OK) {
@@ -513,6 +612,6 @@ leat_status leat_batch_finish(struct leat_loading_batch *b, struct leat_error *e
     }
     if (!b->plan.n) /* nothing was prepared: at the end of an epoch there may be fewer samples than ranks */
         return lay_out(b, err);
-    leat_status rc = settle_failures(b, err);
-    return rc == LEAT_OK && b->ragged_later ? gather_ragged(b, err) : rc;
+    l->stats.skipped += b->skipped;
+    return b->memory.fd < 0 ? LEAT_OK : l->opts.memory(l->opts.user, b->sched.slot, b->memory.fd, err);
 }

@@ -1,5 +1,7 @@
 /* A batch in the agent: its samples, and how they get into a slot of the ring. The scheduler says when; the workers
- * write. Loop thread only, but for what the workers do. */
+ * do the rest: one of them finds the samples, makes room for them and hands out parts, others write those, and where
+ * values must be moved or pages given back when all are written, one does that. Loop thread only, but for what the
+ * workers do. */
 #ifndef LEAT_AGENT_BATCH_H
 #define LEAT_AGENT_BATCH_H
 
@@ -35,16 +37,20 @@ struct leat_loading_batch {
     struct leat_slot_view view;
     bool ragged_later; /* ragged values wait beside the slot: view.kept has them */
     struct {
-        void *data; /* NULL: the slot is large enough */
+        void *data; /* NULL: the slot is large enough, or all is written */
         uint64_t bytes;
-        int fd; /* until the rank was given it */
+        int fd; /* -1: there is none. The rank is given it when the batch is published */
     } memory;
     struct leat_batch_part *parts;
     uint32_t parts_cap;
-    uint32_t parts_left;
+    uint32_t parts_n;        /* of the group, given to workers … */
+    uint32_t parts_done;     /* … and back */
+    bool handed_out;         /* parts_n is final; the loop's */
+    uint32_t skipped;        /* places that were filled with other samples */
     uint64_t cost;           /* of the group, in outputs' units */
+    double cost_ns;          /* what one of these takes, by what is known so far; 0: nothing is */
     struct leat_error err;   /* why it could not be prepared at all */
-    struct leat_task later;  /* tells the scheduler so */
+    struct leat_task later;  /* what is done with the whole batch, on a worker or the loop */
     _Atomic uint32_t failed; /* places; relaxed: counted by workers, read after their tasks were posted */
 };
 
@@ -59,7 +65,7 @@ void leat_batch_prepare(struct leat_loading_batch *b);
 /* How far the rank has come after it, in samples of its own, through all epochs. */
 uint64_t leat_batch_place(const struct leat_loading_batch *b);
 
-/* When all are written: puts ragged values where they belong and samples that failed where the settings say. */
+/* When all are written, and the batch is about to be published: what can only be done on the loop. */
 leat_status leat_batch_finish(struct leat_loading_batch *b, struct leat_error *err);
 
 #endif

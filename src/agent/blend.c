@@ -11,6 +11,7 @@ struct child {
 };
 
 struct leat_blending {
+    struct leat_task task; /* first member: the chunks are gathered by a maker */
     struct leat_agent *agent;
     struct leat_blend_spec spec;
     uint32_t left; /* that are not there yet, and the call that opens them */
@@ -18,19 +19,27 @@ struct leat_blending {
     struct leat_sources_list lacks; /* of all streams */
     leat_blend_opened *opened;      /* NULL: abandoned */
     void *user;
+    struct leat_blend *made; /* while a maker has it */
     struct child children[LEAT_BLEND_STREAMS_MAX];
 };
 
 /* Blends */
+
+static void free_memory(struct leat_task *task)
+{
+    struct leat_blend *b = (struct leat_blend *)((char *)task - offsetof(struct leat_blend, task));
+    free(b->identities);
+    free(b->sizes);
+    free(b);
+}
 
 static void blend_free(struct leat_blend *b)
 {
     leat_sched_set_close(b->set);
     for (uint32_t i = 0; i < b->n; i++)
         leat_supply_release(b->supplies[i]);
-    free(b->identities);
-    free(b->sizes);
-    free(b);
+    b->task.run = free_memory;
+    leat_agent_make(b->agent, &b->task);
 }
 
 void leat_blend_hold(struct leat_blend *b)
@@ -84,6 +93,7 @@ static struct leat_blend *find(const struct leat_blending *w)
 static leat_status gather(struct leat_blend *b, struct leat_error *err)
 {
     uint64_t chunks = 0;
+    uint32_t at = 0;
     for (uint32_t i = 0; i < b->n; i++)
         chunks += leat_dataset_root(b->supplies[i]->dataset)->chunks;
     if (chunks > LEAT_ORDER_CHUNKS_MAX)
@@ -94,13 +104,16 @@ static leat_status gather(struct leat_blend *b, struct leat_error *err)
     if (!b->identities || !b->sizes)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture of %llu chunks", (unsigned long long)chunks);
     for (uint32_t i = 0; i < b->n; i++) {
-        const struct leat_root *root = leat_dataset_root(b->supplies[i]->dataset);
-        b->first[i] = b->chunks;
-        memcpy(b->identities + (size_t)b->chunks * LEAT_SHA256_SIZE, leat_dataset_identities(b->supplies[i]->dataset),
+        const struct leat_dataset *d = b->supplies[i]->dataset;
+        const struct leat_root *root = leat_dataset_root(d);
+        b->first[i] = at;
+        memcpy(b->identities + (size_t)at * LEAT_SHA256_SIZE, leat_dataset_identities(d),
                (size_t)root->chunks * LEAT_SHA256_SIZE);
-        memcpy(b->sizes + b->chunks, root->sizes, (size_t)root->chunks * sizeof *b->sizes);
-        b->chunks += root->chunks;
+        memcpy(b->sizes + at, root->sizes, (size_t)root->chunks * sizeof *b->sizes);
+        at += root->chunks;
     }
+    b->chunks = (struct leat_sched_set_opts){.names = b->identities, .sizes = b->sizes, .chunks = at, .user = &b->from};
+    leat_sched_measure(&b->chunks);
     return LEAT_OK;
 }
 
@@ -112,31 +125,6 @@ static void call(struct leat_blend *b)
     for (uint32_t i = 0; i < b->n && at < sizeof name; i++)
         at += (size_t)snprintf(name + at, sizeof name - at, "%s %s", i ? "," : "", b->supplies[i]->who.dataset);
     b->who = leat_roll_dataset(&b->agent->roll, name);
-}
-
-static leat_status make(const struct leat_blending *w, struct leat_blend **out, struct leat_error *err)
-{
-    struct leat_blend *b = calloc(1, sizeof *b);
-    if (!b)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture");
-    b->agent = w->agent;
-    b->from.blend = b;
-    for (; b->n < w->spec.n; b->n++) {
-        b->supplies[b->n] = w->children[b->n].supply;
-        leat_supply_hold(b->supplies[b->n]);
-    }
-    leat_status rc = gather(b, err);
-    if (rc == LEAT_OK)
-        rc = leat_sched_set_open(b->agent->sched, b->identities, b->sizes, b->chunks, &b->from, &b->set, err);
-    if (rc != LEAT_OK) {
-        blend_free(b);
-        return rc;
-    }
-    call(b);
-    b->next = b->agent->blends;
-    b->agent->blends = b;
-    *out = b;
-    return LEAT_OK;
 }
 
 /* Opening */
@@ -152,23 +140,75 @@ static void blending_free(struct leat_blending *w)
     free(w);
 }
 
-/* One fewer is waited for. It may be gone after this. */
-static void leave(struct leat_blending *w)
+/* It is gone after this. */
+static void finish(struct leat_blending *w, struct leat_blend *b)
 {
-    struct leat_blend *b = NULL;
-    if (--w->left)
-        return;
-    if (w->opened && w->err.status == LEAT_OK) {
-        b = find(w);
-        if (!b)
-            make(w, &b, &w->err);
-    }
     if (b)
         leat_blend_hold(b);
     if (w->opened)
         w->opened(w->user, b, &w->lacks, &w->err);
     leat_blend_release(b);
     blending_free(w);
+}
+
+/* On the loop: the chunks have been gathered. Another loader may have opened the same mixture meanwhile. */
+static void take_made(struct leat_task *task)
+{
+    struct leat_blending *w = (struct leat_blending *)task;
+    struct leat_blend *made = w->made;
+    struct leat_blend *b = w->opened && w->err.status == LEAT_OK ? find(w) : NULL;
+    w->made = NULL;
+    if (!b && w->opened && w->err.status == LEAT_OK &&
+        leat_sched_set_open(w->agent->sched, &made->chunks, &made->set, &w->err) == LEAT_OK) {
+        b = made;
+        call(b);
+        b->next = w->agent->blends;
+        w->agent->blends = b;
+    } else {
+        blend_free(made);
+    }
+    finish(w, b);
+}
+
+/* On a maker's thread. */
+static void make(struct leat_task *task)
+{
+    struct leat_blending *w = (struct leat_blending *)task;
+    gather(w->made, &w->err);
+    w->task.run = take_made;
+    leat_loop_post(w->agent->loop, &w->task);
+}
+
+/* The supplies are held until the chunks have been gathered, even when nobody waits for the mixture any more. */
+static void begin_making(struct leat_blending *w)
+{
+    struct leat_blend *b = calloc(1, sizeof *b);
+    if (!b) {
+        leat_fail(&w->err, LEAT_NO_MEMORY, "no memory for a mixture");
+        finish(w, NULL);
+        return;
+    }
+    b->agent = w->agent;
+    b->from.blend = b;
+    for (; b->n < w->spec.n; b->n++) {
+        b->supplies[b->n] = w->children[b->n].supply;
+        leat_supply_hold(b->supplies[b->n]);
+    }
+    w->made = b;
+    w->task.run = make;
+    leat_pool_add(w->agent->makers, &w->task);
+}
+
+/* One fewer is waited for. It may be gone after this. */
+static void leave(struct leat_blending *w)
+{
+    if (--w->left || w->made)
+        return;
+    struct leat_blend *b = w->opened && w->err.status == LEAT_OK ? find(w) : NULL;
+    if (w->opened && w->err.status == LEAT_OK && !b)
+        begin_making(w);
+    else
+        finish(w, b);
 }
 
 static void on_supply(void *user, struct leat_supply *supply, const struct leat_sources_list *lacks,

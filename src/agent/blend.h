@@ -18,8 +18,9 @@ struct leat_blend {
     uint32_t first[LEAT_BLEND_STREAMS_MAX]; /* number of each one's first chunk */
     uint8_t *identities;                    /* dataset/identity.h */
     uint32_t *sizes;
-    uint32_t chunks;
+    struct leat_sched_set_opts chunks;
     struct leat_sched_set *set;
+    struct leat_task task; /* to be freed by a maker: names of millions of chunks are many pages */
 };
 
 struct leat_blending; /* one on its way */

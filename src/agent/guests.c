@@ -67,11 +67,11 @@ static void return_lent(struct leat_guest *g)
     if (!g->lent.memory.data)
         return;
     a->lent.bytes -= g->lent.op.bytes;
-    leat_cache_memory_free(&a->lent.spare);
+    leat_agent_release(a, leat_cache_memory_give(&a->lent.spare));
     if (a->lent.bytes && !a->stopping)
         a->lent.spare = g->lent.memory; /* others are read: the next will be soon */
     else
-        leat_cache_memory_free(&g->lent.memory);
+        leat_agent_release(a, leat_cache_memory_give(&g->lent.memory));
     g->lent.memory = (struct leat_cache_memory){0};
 }
 
@@ -203,6 +203,8 @@ static bool read_disk(struct leat_guest *g)
         return false;
     if (a->lent.bytes && a->lent.bytes + bytes > LENT_MAX)
         return true; /* on_time() looks again */
+    if (!leat_cache_memory_fits(&a->lent.spare, bytes))
+        leat_agent_release(a, leat_cache_memory_give(&a->lent.spare));
     g->lent.memory = leat_cache_memory_get(bytes, &a->lent.spare);
     if (!g->lent.memory.data)
         return false;

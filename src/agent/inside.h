@@ -23,9 +23,6 @@ struct leat_loading_stream {
     uint8_t share_id[LEAT_SHA256_SIZE]; /* who asks for the same */
     struct leat_share_member *share;    /* NULL: it makes its own */
     bool by_picture; /* decoded pictures are shared, each applies its own draws to; else what is made of them */
-    /* The key of the draws in the epoch that was planned last; the loop's. */
-    bool drawn;
-    uint64_t drawn_epoch, drawn_key;
 };
 
 struct leat_loading {
@@ -79,7 +76,7 @@ struct leat_loading {
         bool there; /* plan, or err */
         struct leat_cursor_batch plan;
         struct leat_error err;
-    } coming; /* the next batch: a large one takes too long to be planned on the loop */
+    } coming; /* the next batch: one that is slow to plan is not planned on the loop */
     struct leat_sched_lane *lane;
 
     struct leat_ring ring; /* without a head until its memory is there */

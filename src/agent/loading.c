@@ -19,7 +19,6 @@
 #include "cache/disk.h"
 #include "order/reach.h"
 
-#define PLAN_HERE_MAX 4096u      /* samples of a global batch: some milliseconds */
 #define PICTURE_BYTES (1u << 20) /* of a decoded one, until some are known */
 
 static struct leat_loading *of_task(struct leat_task *task)
@@ -27,26 +26,47 @@ static struct leat_loading *of_task(struct leat_task *task)
     return (struct leat_loading *)((char *)task - offsetof(struct leat_loading, task));
 }
 
-/* When the last work has ended. */
-static void loading_free(struct leat_loading *l)
+/* On the loop: what it held for others to find. */
+static void let_go(struct leat_task *task)
 {
-    for (uint32_t i = 0; i < l->streams_n; i++)
-        leat_share_free(l->streams[i].share);
-    leat_cursor_batch_free(&l->coming.plan);
-    leat_cursor_close(l->cursor);
-    leat_loading_close_streams(l);
-    if (l->ready_fd >= 0)
-        close(l->ready_fd);
-    if (l->released.fd >= 0)
-        close(l->released.fd);
-    leat_ring_close(&l->ring);
-    leat_request_free(&l->request);
-    free(l->state);
-    free(l->agreement);
+    struct leat_loading *l = of_task(task);
+    struct leat_agent *agent = l->opts.agent;
     leat_peers_leave(l->job);
     leat_blend_release(l->opts.blend);
     leat_supply_release(l->opts.supply);
     free(l);
+    leat_agent_freed(agent);
+}
+
+/* On a maker's thread: orders, views and a ring are many pages. */
+static void free_there(struct leat_task *task)
+{
+    struct leat_loading *l = of_task(task);
+    leat_cursor_batch_free(&l->coming.plan);
+    leat_cursor_close(l->cursor);
+    leat_loading_close_streams(l);
+    leat_ring_close(&l->ring);
+    leat_request_free(&l->request);
+    free(l->state);
+    free(l->agreement);
+    l->task.run = let_go;
+    if (leat_loop_inside(l->opts.agent->loop))
+        let_go(task); /* at the end of the agent */
+    else
+        leat_loop_post(l->opts.agent->loop, &l->task);
+}
+
+/* When the last work has ended. The datasets are held until nothing reads them any more. */
+static void loading_free(struct leat_loading *l)
+{
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        leat_share_free(l->streams[i].share);
+    if (l->ready_fd >= 0)
+        close(l->ready_fd);
+    if (l->released.fd >= 0)
+        close(l->released.fd);
+    l->task.run = free_there;
+    leat_agent_free(l->opts.agent, &l->task);
 }
 
 static void free_if_idle(struct leat_loading *l)
@@ -200,7 +220,7 @@ static bool planned(struct leat_loading *l)
 {
     if (l->coming.busy)
         return false;
-    if (!l->coming.there && l->global_batch > PLAN_HERE_MAX) {
+    if (!l->coming.there && leat_cursor_next_is_slow(l->cursor)) {
         l->coming.busy = true;
         l->working++;
         l->coming.task.run = plan_there;
@@ -401,7 +421,7 @@ static leat_status begin(struct leat_loading *l, struct leat_error *err)
     leat_agent_pump(agent); /* sends for the first chunks */
     l->working++;
     l->task.run = make_ring;
-    leat_pool_add(agent->makers, &l->task);
+    leat_agent_make_after(agent, &l->task);
     return LEAT_OK;
 }
 

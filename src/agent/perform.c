@@ -168,6 +168,11 @@ static void later(void *user, struct leat_task *task)
     leat_workers_check(((struct leat_agent *)user)->workers, task);
 }
 
+static void release(void *user, struct leat_task *task)
+{
+    leat_agent_release(user, task);
+}
+
 static void back(void *user, struct leat_task *task)
 {
     leat_loop_post(((struct leat_agent *)user)->loop, task);
@@ -335,6 +340,7 @@ static void open_here(void *arg)
     struct leat_feed_opts feed = {
         .disk = a->disk,
         .later = later,
+        .release = release,
         .back = back,
         .arrived = on_arrived,
         .failed = on_failed,

@@ -38,6 +38,7 @@ struct leat_opening {
     bool waiting; /* for others of the same bucket to end */
     char *place;  /* when the dataset is open */
     struct leat_dataset *dataset;
+    struct leat_sched_set_opts chunks; /* of the dataset: measured here, since there may be millions */
     struct leat_error err;
     leat_supply_opened *opened; /* NULL: abandoned */
     void *user;
@@ -364,11 +365,10 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
     }
     s->agent = o->agent;
     s->from.supply = s;
-    const struct leat_root *root = leat_dataset_root(o->dataset);
-    const uint8_t *identities = leat_dataset_identities(o->dataset);
+    o->chunks.user = &s->from;
     leat_status rc = leat_source_open(o->agent->feed, o->dataset, &s->source, err);
     if (rc == LEAT_OK)
-        rc = leat_sched_set_open(o->agent->sched, identities, root->sizes, root->chunks, &s->from, &s->set, err);
+        rc = leat_sched_set_open(o->agent->sched, &o->chunks, &s->set, err);
     if (rc != LEAT_OK) {
         leat_source_close(s->source, NULL, NULL);
         free(s);
@@ -377,6 +377,7 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
     s->place = o->place;
     s->asked = o->asked;
     s->dataset = o->dataset;
+    s->largest = o->chunks.largest;
     s->who = leat_roll_dataset(&o->agent->roll, leat_dataset_home(o->dataset)->url);
     s->hook = o->hook;
     memcpy(s->region, o->region, sizeof s->region);
@@ -513,6 +514,10 @@ static void open_here(struct leat_task *task)
         rc = leat_dataset_identify(o->dataset, &o->err);
     leat_error_settle(&o->err, rc);
     if (o->dataset) {
+        const struct leat_root *root = leat_dataset_root(o->dataset);
+        o->chunks = (struct leat_sched_set_opts){
+            .names = leat_dataset_identities(o->dataset), .sizes = root->sizes, .chunks = root->chunks};
+        leat_sched_measure(&o->chunks);
         struct leat_store_place at = {0};
         leat_store_place(leat_dataset_home(o->dataset)->store, &at);
         if (at.region_said[0] && strcmp(at.region_said, at.region) != 0)

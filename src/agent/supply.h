@@ -50,6 +50,7 @@ struct leat_supply {
     struct leat_supply_hook *hook;
     struct leat_source *source;
     struct leat_sched_set *set;
+    uint32_t largest;              /* bytes of its largest chunk */
     struct leat_loading *loadings; /* that read it */
     uint32_t users;                /* loaders, also those that only wait for their workers, and openings */
     uint64_t idle;                 /* when the last of them left: a count */

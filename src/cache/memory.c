@@ -29,12 +29,40 @@ void leat_cache_memory_free(struct leat_cache_memory *m)
     *m = (struct leat_cache_memory){0};
 }
 
+struct giving {
+    struct leat_task task; /* first member */
+    struct leat_cache_memory memory;
+};
+
+static void give(struct leat_task *task)
+{
+    struct leat_cache_memory m = ((struct giving *)task)->memory; /* it goes with the task */
+    leat_cache_memory_free(&m);
+}
+
+struct leat_task *leat_cache_memory_give(struct leat_cache_memory *m)
+{
+    struct giving *g = m->data;
+    if (!m->capacity) {
+        leat_cache_memory_free(m);
+        return NULL;
+    }
+    *g = (struct giving){.task.run = give, .memory = *m};
+    *m = (struct leat_cache_memory){0};
+    return &g->task;
+}
+
+bool leat_cache_memory_fits(const struct leat_cache_memory *m, uint64_t bytes)
+{
+    return bytes >= MAPPED_LEAST && m->capacity == capacity_of(bytes);
+}
+
 struct leat_cache_memory leat_cache_memory_get(uint64_t bytes, struct leat_cache_memory *spare)
 {
     struct leat_cache_memory m = {0};
     if (bytes >= MAPPED_LEAST)
         m.capacity = capacity_of(bytes);
-    if (m.capacity && spare->capacity == m.capacity) {
+    if (leat_cache_memory_fits(spare, bytes)) {
         /* What its predecessor had beyond our end is nobody's now. */
         uint64_t end = round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
         m.data = spare->data;

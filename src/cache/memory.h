@@ -5,15 +5,25 @@
 #ifndef LEAT_CACHE_MEMORY_H
 #define LEAT_CACHE_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "base/pool.h"
 
 struct leat_cache_memory {
     void *data;
     uint64_t capacity; /* bytes mapped; 0: small, from malloc() */
 };
 
+/* Whether leat_cache_memory_get() takes it for that many bytes. */
+bool leat_cache_memory_fits(const struct leat_cache_memory *memory, uint64_t bytes);
+
 /* Takes what is in `spare` if it fits, and frees it if not. data is NULL when there is no memory. */
 struct leat_cache_memory leat_cache_memory_get(uint64_t bytes, struct leat_cache_memory *spare);
 void leat_cache_memory_free(struct leat_cache_memory *memory); /* a zeroed one is allowed */
+
+/* A task that frees it, in the memory itself: the kernel takes milliseconds for tens of megabytes. NULL: it was small,
+ * and is freed. */
+struct leat_task *leat_cache_memory_give(struct leat_cache_memory *memory);
 
 #endif

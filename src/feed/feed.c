@@ -201,9 +201,18 @@ static void keep_or_free(struct stock *k)
     k->recipe = NULL;
 }
 
+static void give_back(const struct leat_feed *f, struct leat_cache_memory *memory)
+{
+    struct leat_task *task = leat_cache_memory_give(memory);
+    if (task && f->opts.release)
+        f->opts.release(f->opts.user, task);
+    else if (task)
+        task->run(task);
+}
+
 static void free_memory(struct stock *k)
 {
-    leat_cache_memory_free(&k->memory);
+    give_back(k->feed, &k->memory);
     free_kept(k);
 }
 
@@ -597,6 +606,8 @@ bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const st
                         .sent_ns = leat_now_ns()};
     if (peer && !how->from_disk)
         k->peer = *peer;
+    if (!leat_cache_memory_fits(&s->feed->spare, c->bytes))
+        give_back(s->feed, &s->feed->spare);
     k->memory = leat_cache_memory_get(c->bytes, &s->feed->spare);
     if (k->memory.data) {
         begin_coming(k, s);
@@ -667,7 +678,8 @@ void leat_feed_forget(struct leat_feed *f, struct leat_sched_chunk *c)
 void leat_feed_drop(struct leat_feed *f, struct leat_sched_chunk *c)
 {
     struct stock *k = stock_of(c);
-    leat_cache_memory_free(&f->spare);
+    give_back(f, &f->spare);
+    free_kept(k);
     f->spare = k->memory;
     k->memory = (struct leat_cache_memory){0};
     free_stock(k);
@@ -675,7 +687,7 @@ void leat_feed_drop(struct leat_feed *f, struct leat_sched_chunk *c)
 
 void leat_feed_trim(struct leat_feed *f)
 {
-    leat_cache_memory_free(&f->spare);
+    give_back(f, &f->spare);
 }
 
 void leat_feed_gone(struct leat_feed *f, struct leat_sched_chunk *c)

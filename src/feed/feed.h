@@ -32,6 +32,9 @@ struct leat_feed_opts {
     void (*later)(void *user, struct leat_task *task); /* runs a task on some other thread, soon */
     void (*back)(void *user, struct leat_task *task);  /* runs a task on the feed's own thread; from any thread */
 
+    /* Runs a task that frees memory on some other thread, or at once. NULL: it is freed at once. */
+    void (*release)(void *user, struct leat_task *task);
+
     /* What has become of a chunk; on the feed's thread, never inside a call of the feed's functions. `err` of lost and
      * stored: what the disk said. */
     void (*arrived)(void *user, struct leat_sched_chunk *chunk);

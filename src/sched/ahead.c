@@ -13,7 +13,8 @@
 
 #define DEPTH_FIRST (512ull << 20) /* until the line is known: half a second of a fast one */
 #define DEPTH_LEAST (64ull << 20)  /* rides out a pause of the bucket's; a sixteenth of a small memory */
-#define LOOKS       512u           /* chunks looked at in one step: most are there already in a warm cache */
+#define LOOK        1u             /* work of a step: a chunk that may be there already, once for each lane … */
+#define FETCH       8u             /* … and one that is sent for beside that */
 
 /* A quarter of what is not promised to anybody, shared by the sets that are read: the depth of a line that is full all
  * the time cannot be told from the length of our own queue. */
@@ -82,6 +83,7 @@ static bool fetch_one(struct leat_sched_lane *l, uint32_t number, uint64_t stage
         leat_sched_settle(s, c);
         return false;
     }
+    leat_sched_work(s, FETCH);
     c->ahead = true;
     c->far = far;
     c->ahead_lane = l;
@@ -102,11 +104,15 @@ void leat_sched_lane_ahead(struct leat_sched_lane *l)
 {
     const struct leat_sched_ops *ops = l->sched->opts.ops;
     uint64_t depth = leat_sched_depth(l->set);
-    for (unsigned i = 0; i < LOOKS; i++) {
+    while (leat_sched_work(l->sched, LOOK * l->sched->lanes_n)) {
         if (!l->pending)
             l->pending = ops->ahead(l->sched->opts.user, l, &l->pending_number, &l->pending_stage);
         if (!l->pending)
             return;
+        if (l->pending_number == LEAT_ORDER_NONE) {
+            l->pending = false;
+            continue;
+        }
         bool far = covered(l->set) + l->set->far_bytes >= depth; /* whatever was fetched far ahead lies before it */
         if (far && !reaches(l, depth))
             return;
@@ -114,5 +120,4 @@ void leat_sched_lane_ahead(struct leat_sched_lane *l)
             return;
         l->pending = false;
     }
-    l->sched->again_ns = l->sched->now_ns + 1; /* there is more to look at */
 }

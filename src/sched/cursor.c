@@ -7,6 +7,11 @@
 #include "order/policy.h"
 #include "order/reader.h"
 
+/* What takes a millisecond, about */
+#define BATCH_FEW  1024u /* units of a global batch */
+#define UNITS_FEW  4096u /* units of a chunk, which are shuffled when it becomes live */
+#define CHUNKS_FEW 4096u /* chunks of an order */
+
 /* Orders that are over: somebody may still look at them until the call after the next. */
 struct over {
     struct leat_order **list;
@@ -431,6 +436,26 @@ leat_status leat_cursor_next(struct leat_cursor *c, struct leat_cursor_batch *ou
     return LEAT_OK;
 }
 
+static bool is_slow(const struct leat_cursor *c, const struct stream *s)
+{
+    uint64_t units = leat_order_units(s->now);
+    uint64_t left = units - leat_order_reader_position(s->reader);
+    bool turns = c->mixture ? left < c->global_batch
+                            : leat_order_batch_at(units, c->position, c->global_batch, c->last).take == 0;
+    bool many = s->spec.chunks > CHUNKS_FEW;
+    return (turns && many) || units / UNITS_FEW > s->spec.chunks;
+}
+
+bool leat_cursor_next_is_slow(const struct leat_cursor *c)
+{
+    bool slow = c->global_batch > BATCH_FEW;
+    for (uint32_t i = 0; i < c->older.n && !slow; i++)
+        slow = leat_order_chunks(c->older.list[i]) > CHUNKS_FEW;
+    for (uint32_t i = 0; i < c->streams_n && !slow; i++)
+        slow = is_slow(c, &c->streams[i]);
+    return slow;
+}
+
 void leat_cursor_batch_free(struct leat_cursor_batch *b)
 {
     free(b->units);
@@ -443,12 +468,15 @@ static bool ours(const struct leat_cursor *c, uint32_t chunk)
     return leat_cursor_owner(c, chunk) == c->self;
 }
 
-/* The next chunk of a stream's, as a place in its orders; false: none. Its stage is the lane's. */
+/* The next chunk of a stream's, as a place in its orders; false: none. Its stage is the lane's. LEAT_ORDER_NONE: it is
+ * farther than a call looks. */
 static bool stream_ahead(const struct leat_cursor *c, struct stream *s, uint32_t *chunk, uint64_t *stage)
 {
     uint64_t here = leat_order_reader_stage(s->reader);
     uint64_t places = leat_order_places(s->now);
-    for (; s->ahead < places + leat_order_places(s->coming); s->ahead++) {
+    uint64_t end = places + leat_order_places(s->coming);
+    *chunk = LEAT_ORDER_NONE;
+    for (unsigned n = 0; s->ahead < end && n < LEAT_CURSOR_LOOKS; s->ahead++, n++) {
         bool now = s->ahead < places;
         uint64_t place = now ? s->ahead : s->ahead - places;
         uint32_t number = leat_order_chunk_at(now ? s->now : s->coming, (uint32_t)place);
@@ -466,20 +494,28 @@ static bool stream_ahead(const struct leat_cursor *c, struct stream *s, uint32_t
         }
         return true;
     }
-    return false;
+    return s->ahead < end;
 }
 
 bool leat_cursor_ahead(struct leat_cursor *c, uint32_t *chunk, uint64_t *stage)
 {
     struct stream *nearest = NULL;
+    bool later = false;
     for (uint32_t i = 0; i < c->streams_n; i++) {
         uint32_t number;
         uint64_t when;
-        if (!stream_ahead(c, &c->streams[i], &number, &when) || (nearest && when >= *stage))
+        if (!stream_ahead(c, &c->streams[i], &number, &when))
+            continue;
+        later = later || number == LEAT_ORDER_NONE;
+        if (later || (nearest && when >= *stage))
             continue;
         nearest = &c->streams[i];
         *chunk = number;
         *stage = when;
+    }
+    if (later) { /* what that stream has may be nearer */
+        *chunk = LEAT_ORDER_NONE;
+        return true;
     }
     if (nearest)
         nearest->ahead++;

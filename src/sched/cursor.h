@@ -58,10 +58,15 @@ leat_status leat_cursor_open(const struct leat_cursor_opts *opts, struct leat_cu
 void leat_cursor_close(struct leat_cursor *c); /* NULL is allowed */
 
 leat_status leat_cursor_next(struct leat_cursor *c, struct leat_cursor_batch *out, struct leat_error *err);
+/* Whether that may take longer than a millisecond: the batch is large, chunks have many units, or an order of many
+ * chunks is made (a tenth of a second for a million of them) or freed. */
+bool leat_cursor_next_is_slow(const struct leat_cursor *c);
 void leat_cursor_batch_free(struct leat_cursor_batch *b); /* a zeroed one is allowed */
 
 /* The next chunk of this node's, in the order of their first use, from the cursor to the end of the next epoch; each is
- * named once. False: that is the end for now. */
+ * named once. False: that is the end for now. *chunk is LEAT_ORDER_NONE when none of those looked at was one, and there
+ * are more: a machine that owns little of ten million chunks finds its next one in several calls. */
+#define LEAT_CURSOR_LOOKS 512u /* places of each stream that a call looks at */
 bool leat_cursor_ahead(struct leat_cursor *c, uint32_t *chunk, uint64_t *stage);
 
 /* Where the cursor stands; what it points to stays until the next call of this function, and the orders until the call

@@ -1,39 +1,38 @@
 #include "sched/heap.h"
 
-#include <stdlib.h>
+#define PAGE_PLACES (LEAT_SCHED_PAGE / sizeof(struct leat_sched_place *))
 
 bool leat_sched_heap_reserve(struct leat_sched_heap *h, size_t members)
 {
-    if (members < h->cap)
-        return true;
-    size_t cap = h->cap ? h->cap * 2 : 64;
-    while (cap <= members)
-        cap *= 2;
-    struct leat_sched_place **list = realloc(h->list, cap * sizeof(struct leat_sched_place *));
-    if (!list)
-        return false;
-    h->list = list;
-    h->cap = cap;
+    for (; h->cap <= members; h->cap += PAGE_PLACES) {
+        if (!leat_sched_pages_make(&h->list, h->cap * sizeof(struct leat_sched_place *)))
+            return false;
+    }
     return true;
 }
 
 void leat_sched_heap_free(struct leat_sched_heap *h)
 {
-    free(h->list);
+    leat_sched_pages_free(&h->list);
     *h = (struct leat_sched_heap){0};
 }
 
 static void set(struct leat_sched_heap *h, size_t at, struct leat_sched_place *p)
 {
-    h->list[at] = p;
+    *(struct leat_sched_place **)leat_sched_pages_at(&h->list, at * sizeof(struct leat_sched_place *)) = p;
     p->at = at;
+}
+
+static uint64_t key_at(const struct leat_sched_heap *h, size_t at)
+{
+    return leat_sched_heap_at(h, at)->key;
 }
 
 static void rise(struct leat_sched_heap *h, struct leat_sched_place *p)
 {
     size_t at = p->at;
-    for (; at > 1 && h->list[at / 2]->key < p->key; at /= 2)
-        set(h, at, h->list[at / 2]);
+    for (; at > 1 && key_at(h, at / 2) < p->key; at /= 2)
+        set(h, at, leat_sched_heap_at(h, at / 2));
     set(h, at, p);
 }
 
@@ -41,11 +40,11 @@ static void sink(struct leat_sched_heap *h, struct leat_sched_place *p)
 {
     size_t at = p->at;
     for (size_t child; (child = 2 * at) <= h->n; at = child) {
-        if (child < h->n && h->list[child + 1]->key > h->list[child]->key)
+        if (child < h->n && key_at(h, child + 1) > key_at(h, child))
             child++;
-        if (h->list[child]->key <= p->key)
+        if (key_at(h, child) <= p->key)
             break;
-        set(h, at, h->list[child]);
+        set(h, at, leat_sched_heap_at(h, child));
     }
     set(h, at, p);
 }
@@ -68,7 +67,7 @@ void leat_sched_heap_remove(struct leat_sched_heap *h, struct leat_sched_place *
 {
     if (!p->at)
         return;
-    struct leat_sched_place *last = h->list[h->n--];
+    struct leat_sched_place *last = leat_sched_heap_at(h, h->n--);
     if (last != p) {
         set(h, p->at, last);
         rise(h, last);

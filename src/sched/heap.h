@@ -7,13 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sched/pages.h"
+
 struct leat_sched_place {
     uint64_t key;
     size_t at; /* 1 …; 0: not in the heap */
 };
 
 struct leat_sched_heap {
-    struct leat_sched_place **list; /* list[0] is not used */
+    struct leat_sched_pages list; /* of pointers to places; the first is not used */
     size_t n;
     size_t cap;
 };
@@ -24,9 +26,15 @@ void leat_sched_heap_free(struct leat_sched_heap *h);
 void leat_sched_heap_put(struct leat_sched_heap *h, struct leat_sched_place *p, uint64_t key); /* adds or moves */
 void leat_sched_heap_remove(struct leat_sched_heap *h, struct leat_sched_place *p); /* nothing when it is not in it */
 
+/* at: 1 … n */
+static inline struct leat_sched_place *leat_sched_heap_at(const struct leat_sched_heap *h, size_t at)
+{
+    return *(struct leat_sched_place **)leat_sched_pages_at(&h->list, at * sizeof(struct leat_sched_place *));
+}
+
 static inline struct leat_sched_place *leat_sched_heap_top(const struct leat_sched_heap *h)
 {
-    return h->n ? h->list[1] : NULL;
+    return h->n ? leat_sched_heap_at(h, 1) : NULL;
 }
 
 #endif

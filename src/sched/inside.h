@@ -13,10 +13,15 @@ struct leat_sched_set {
     const uint8_t *names;
     const uint32_t *sizes;
     uint32_t chunks;
-    uint32_t largest; /* bytes */
-    uint64_t bytes;   /* of all */
-    uint32_t *epochs; /* in which a chunk was fetched last: a mark, see note(); NULL: nobody asks */
-    void *user;
+    uint32_t recognized;            /* chunks before it know of the set, as far as they are known at all */
+    uint32_t largest;               /* bytes */
+    uint64_t bytes;                 /* of all */
+    struct leat_sched_pages epochs; /* in which a chunk was fetched last: a mark, see note() */
+    void *user;                     /* NULL: it is closed */
+    bool closed;                    /* nothing is borrowed any more; what refers to it is being found */
+    size_t refs;                    /* that chunks have of it */
+    uint32_t ending;                /* lanes that are closed, and have not let go of everything */
+    size_t swept;                   /* once it is closed: buckets of the table before it refer to it no more */
     struct leat_sched_lane *lanes;
     struct leat_sched_line line;
     struct leat_sched_sources sources;
@@ -56,7 +61,12 @@ struct leat_sched_lane {
     uint32_t slots;      /* that there are */
     uint64_t slots_free; /* bit by bit; none until the lane is ready */
 
-    struct leat_sched_chunk *ahead; /* chunks fetched ahead for it */
+    struct leat_sched_batch *taking; /* the last one, while not all of its chunks have been looked up … */
+    uint32_t taken;                  /* … and how many have */
+
+    struct leat_sched_chunk *ahead;      /* chunks fetched ahead for it */
+    bool ending;                         /* it has ended, and they are too many to be let go of at once */
+    struct leat_sched_lane *ending_next; /* of the scheduler */
 
     /* Its pace: when it will be where in the order. */
     uint64_t stage_first;    /* at the opening */
@@ -70,11 +80,14 @@ struct leat_sched_lane {
     uint64_t pending_stage;
 };
 
+struct held; /* release.c */
+
 struct leat_sched {
     struct leat_sched_opts opts;
     uint64_t now_ns;
     struct leat_sched_set *sets;
-    struct leat_sched_chunk **table; /* by the name's first bytes; a power of two */
+    struct leat_sched_set *closed; /* those that chunks still refer to */
+    struct leat_sched_pages table; /* chains of chunks by the name's first bytes, table.c */
     size_t buckets;
     size_t known;
     struct leat_sched_heap in_ram, on_disk;
@@ -88,6 +101,11 @@ struct leat_sched {
     uint64_t counts;            /* uses and arrivals, for policies that ask who was first */
     uint64_t troubles;          /* chunks that did not come, for whatever reason */
     uint64_t again_ns;          /* something could not be begun: try again then */
+    bool more;                  /* a step has done as much as it may, and left some */
+    uint32_t work;              /* that this step may still do */
+    uint32_t lanes_n;
+    struct held *releasing;         /* chunks of batches, release.c */
+    struct leat_sched_lane *ending; /* lanes that have ended */
     size_t creep;
     uint64_t crept_ns;
     uint32_t turn;                                       /* which lane is asked first */
@@ -102,7 +120,10 @@ struct leat_sched_chunk *leat_sched_add(struct leat_sched *s, const uint8_t name
 /* The chunk of a set, known from here on. NULL: no memory. */
 struct leat_sched_chunk *leat_sched_touch(struct leat_sched_set *set, uint32_t number);
 bool leat_sched_refer(struct leat_sched_chunk *c, struct leat_sched_set *set, uint32_t number);
-void leat_sched_unrefer(struct leat_sched_set *set); /* all its chunks */
+struct leat_sched_chunk *leat_sched_bucket(const struct leat_sched *s, size_t i); /* its first chunk */
+/* Looks after as many chunks as one step may: those that a new set may have in common with others, and those that a
+ * closed one had. */
+void leat_sched_look_after(struct leat_sched *s);
 /* Forgets a chunk that is nowhere and that nobody wants. */
 void leat_sched_settle(struct leat_sched *s, struct leat_sched_chunk *c);
 
@@ -147,7 +168,17 @@ void leat_sched_promise_borrow(struct leat_sched_lane *lane,
                                uint64_t bytes);               /* the limit becomes that, if it is free */
 void leat_sched_promise_shrink(struct leat_sched_lane *lane); /* returns what no group of its batches uses */
 
+/* release.c */
+/* The chunks of a batch: room for n. NULL: no memory. */
+struct leat_sched_chunk **leat_sched_hold(uint32_t n);
+/* Lets go of those before `due`, of which those before `pinned` are pinned; `whole`: of the list as well. */
+void leat_sched_release(struct leat_sched *s, struct leat_sched_chunk **chunks, uint32_t due, uint32_t pinned,
+                        bool whole);
+void leat_sched_lane_forget(struct leat_sched_lane *lane); /* what was fetched ahead for it */
+void leat_sched_release_some(struct leat_sched *s);        /* as much as a step may */
+
 /* lane.c */
+void leat_sched_lane_settle(struct leat_sched_lane *lane); /* frees one that is closed, when nothing needs it */
 void leat_sched_lane_step(struct leat_sched_lane *lane);
 /* Gives up the pins of one batch: of the last planned that is not the first, else of the first if it has more than its
  * lane is promised now. Never of `asking`. False: there is none. */
@@ -159,6 +190,10 @@ void leat_sched_guests_step(struct leat_sched *s);
 /* ahead.c */
 uint64_t leat_sched_depth(const struct leat_sched_set *set);
 void leat_sched_lane_ahead(struct leat_sched_lane *lane);
+
+/* Takes from the work that a step may do, about a microsecond each. False: nothing was left, and another step follows
+ * at once: others have their turn on the thread between the two. */
+bool leat_sched_work(struct leat_sched *s, uint32_t amount);
 
 /* Says why; costs nothing when nobody listens. */
 __attribute__((format(printf, 2, 3))) void leat_sched_say(struct leat_sched *s, const char *format, ...);

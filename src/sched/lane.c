@@ -6,11 +6,15 @@
 
 #include "sched/inside.h"
 
+#define TAKE  1u /* work of a step: a chunk of a batch … */
+#define FETCH 8u /* … and one that is sent for beside that */
 #define PLANS_BEYOND                                                                                                   \
     2u /* batches planned beyond the slots that are free: they hold chunks, and the order looks farther */
 
-static void lane_free(struct leat_sched_lane *l)
+void leat_sched_lane_settle(struct leat_sched_lane *l)
 {
+    if (!l->closing || l->preparing || l->ending)
+        return;
     free(l->streams);
     free(l);
 }
@@ -37,24 +41,11 @@ static void want(struct leat_sched_lane *l, struct leat_sched_batch *b, uint32_t
     leat_sched_loose(s, c);
 }
 
-static void unwant(struct leat_sched_batch *b, uint32_t from, uint32_t to)
+static void let_go(struct leat_sched_batch *b)
 {
-    struct leat_sched *s = b->lane->sched;
-    for (uint32_t i = from; i < to && b->held; i++) {
-        struct leat_sched_chunk *c = b->held[i];
-        if (!c)
-            continue;
-        b->held[i] = NULL;
-        if (!--c->wants)
-            leat_sched_loose(s, c);
-        leat_sched_settle(s, c);
-    }
-}
-
-static void unwant_all(struct leat_sched_batch *b)
-{
-    unwant(b, 0, b->chunks_n);
-    free(b->held);
+    uint32_t pinned = b->group + b->pins;
+    b->pins = 0;
+    leat_sched_release(b->lane->sched, b->held, b->chunks_n, pinned, true);
     b->held = NULL;
 }
 
@@ -117,11 +108,19 @@ static void regroup(struct leat_sched_batch *b)
     say_groups(b);
 }
 
-static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
+static uint64_t bytes_of(const struct leat_sched_batch *b)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < b->chunks_n; i++)
+        bytes += b->held[i]->bytes;
+    return bytes;
+}
+
+static void begin_taking(struct leat_sched_lane *l, struct leat_sched_batch *b)
 {
     b->lane = l;
     b->next = NULL;
-    b->held = calloc((size_t)b->chunks_n + 1, sizeof *b->held);
+    b->held = leat_sched_hold(b->chunks_n);
     b->state = LEAT_SCHED_PLANNED;
     b->group = b->group_end = b->pins = 0;
     b->group_bytes = 0;
@@ -134,20 +133,31 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
     l->last = b;
     l->planned++;
     b->number = l->numbers++;
+    l->taking = b;
+    l->taken = 0;
+}
+
+/* Looks up the chunks of the batch that was planned last: as many as a step may. False: no memory. */
+static bool take(struct leat_sched_lane *l)
+{
+    struct leat_sched *s = l->sched;
+    struct leat_sched_batch *b = l->taking;
     if (!b->held)
         return false;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < b->chunks_n; i++) {
-        struct leat_sched_chunk *c = leat_sched_touch(l->set, b->chunks[i]);
+    for (; l->taken < b->chunks_n; l->taken++) {
+        uint32_t number = b->chunks[l->taken];
+        if (!leat_sched_work(s, TAKE))
+            return true;
+        struct leat_sched_chunk *c = leat_sched_touch(l->set, number);
         if (!c)
             return false;
-        b->held[i] = c;
-        bytes += c->bytes;
-        want(l, b, b->chunks[i], c);
+        b->held[l->taken] = c;
+        want(l, b, number, c);
     }
-    leat_sched_promise_borrow(l, bytes);
+    l->taking = NULL;
+    leat_sched_promise_borrow(l, bytes_of(b));
     next_group(b);
-    l->sched->stats.split += b->group_end < b->chunks_n;
+    s->stats.split += b->group_end < b->chunks_n;
     say_groups(b);
     return true;
 }
@@ -156,20 +166,27 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
 static void plan(struct leat_sched_lane *l)
 {
     struct leat_sched *s = l->sched;
-    for (unsigned n = 0; !l->ended && l->planned < l->slots - l->out + PLANS_BEYOND; n++) {
-        if (n) {
+    bool again = false;
+    while (!l->ended && (l->taking || l->planned < l->slots - l->out + PLANS_BEYOND)) {
+        if (!l->taking && again) {
             s->again_ns = s->now_ns + 1;
             return;
         }
-        struct leat_sched_batch *b = s->opts.ops->plan(s->opts.user, l);
-        if (!b)
-            return;
-        if (!take_plan(l, b)) {
-            b->state = LEAT_SCHED_DONE;
-            s->opts.ops->fail(s->opts.user, b, NULL); /* no memory */
+        if (!l->taking) {
+            struct leat_sched_batch *b = s->opts.ops->plan(s->opts.user, l);
+            if (!b)
+                return;
+            begin_taking(l, b);
+            again = true;
+        }
+        if (!take(l)) {
+            l->taking->state = LEAT_SCHED_DONE;
+            s->opts.ops->fail(s->opts.user, l->taking, NULL); /* no memory */
             leat_sched_lane_end(l);
             return;
         }
+        if (l->taking)
+            return; /* the rest in the next step */
     }
 }
 
@@ -243,7 +260,7 @@ static bool bring(struct leat_sched_batch *b, struct leat_sched_chunk *c, bool f
                            c->from_disk ? "disk" : "the bucket", b->number, first ? ", which comes next" : "");
             return true;
         }
-        if (!first || s->again_ns > s->now_ns)
+        if (!first || s->again_ns > s->now_ns || s->releasing)
             return false;
         if (!someone_yields(s, b)) {
             s->short_now = s->short_next = true;
@@ -258,7 +275,9 @@ static bool pin(struct leat_sched_batch *b, bool first)
     uint32_t absent = count(b, LEAT_SCHED_ABSENT);
     while (b->group + b->pins < b->group_end) {
         struct leat_sched_chunk *c = b->held[b->group + b->pins];
-        pin_one(b, c); /* first, so that its own eviction is not what makes room for it */
+        if (!leat_sched_work(b->lane->sched, c->state == LEAT_SCHED_ABSENT ? TAKE + FETCH : TAKE))
+            return false; /* the rest in the next step */
+        pin_one(b, c);    /* first, so that its own eviction is not what makes room for it */
         if (c->state != LEAT_SCHED_ABSENT || c->failed || bring(b, c, first, absent))
             continue;
         b->pins--;
@@ -296,7 +315,7 @@ static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_c
             *bad = c;
             return false;
         }
-        bool due = !c->failed || first || s->now_ns >= c->retry_ns;
+        bool due = (!c->failed || first || s->now_ns >= c->retry_ns) && leat_sched_work(s, FETCH);
         b->lacks = !(due && bring(b, c, first, 0)) || b->lacks;
     }
     return here;
@@ -410,7 +429,7 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
 static void advance_all(struct leat_sched_lane *l)
 {
     uint32_t before = 0; /* earlier batches that still need a slot */
-    for (struct leat_sched_batch *b = l->first; b; b = b->next) {
+    for (struct leat_sched_batch *b = l->first; b && b != l->taking; b = b->next) {
         if (!advance(b, b == l->first, free_slots(l) > before))
             return;
         before += !b->has_slot;
@@ -426,8 +445,7 @@ static void take_out_first(struct leat_sched_lane *l)
     if (!l->first)
         l->last = NULL;
     l->planned--;
-    unpin(b);
-    unwant_all(b);
+    let_go(b);
     leat_sched_promise_shrink(l);
 }
 
@@ -460,13 +478,13 @@ void leat_sched_prepared(struct leat_sched_batch *b)
 {
     struct leat_sched_lane *l = b->lane;
     l->preparing--;
-    unpin(b); /* an earlier batch may need the room to be published before this one */
-    unwant(b, b->group, b->group_end);
+    /* An earlier batch may need the room to be published before this one. */
+    leat_sched_release(l->sched, b->held, b->group_end, b->group_end, false);
+    b->pins = 0;
     if (l->ended)
-        unwant_all(b);
+        let_go(b);
     if (l->closing) {
-        if (!l->preparing)
-            lane_free(l);
+        leat_sched_lane_settle(l);
         return;
     }
     if (b->group_end == b->chunks_n || l->ended) {
@@ -572,16 +590,11 @@ void leat_sched_lane_end(struct leat_sched_lane *l)
     leat_sched_promise_end(l);
     leat_sched_say(l->sched, "a lane ends after %" PRIu64 " batches: what it alone needed may go", l->published);
     for (struct leat_sched_batch *b = l->first; b; b = b->next) {
-        if (b->state == LEAT_SCHED_PREPARING)
-            continue;
-        unpin(b);
-        unwant_all(b);
+        if (b->state != LEAT_SCHED_PREPARING)
+            let_go(b);
     }
-    while (l->ahead) {
-        struct leat_sched_chunk *c = l->ahead;
-        leat_sched_unahead(c);
-        leat_sched_loose(l->sched, c);
-    }
+    l->taking = NULL;
+    leat_sched_lane_forget(l);
 }
 
 void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user, struct leat_sched_batch *batch))
@@ -603,8 +616,7 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
         if (dropped)
             dropped(s->opts.user, b);
     }
-    if (!l->preparing)
-        lane_free(l);
+    leat_sched_lane_settle(l);
 }
 
 /* The first chunk that is not there. */
@@ -629,7 +641,7 @@ void leat_sched_lane_explain(const struct leat_sched_lane *l, const char *of, ch
     const struct leat_sched_batch *b = l->first;
     if (l->ended)
         snprintf(out, n, "%s", "");
-    else if (!b)
+    else if (!b || b == l->taking)
         snprintf(out, n, "a batch to be planned");
     else if (b->state == LEAT_SCHED_PLANNED)
         snprintf(out, n, "room in the cache for %u chunks of a batch", b->group_end - b->group);

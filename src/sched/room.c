@@ -17,6 +17,7 @@
 #define TRIES       8u         /* keys computed again for one eviction */
 #define CREEP       4u         /* keys looked at in turn, for each step and heap */
 #define CREEP_NS    1000000ull /* … but not more often than this */
+#define FORGETS     128u       /* chunks on disk given up in a step, when it was made smaller */
 #define STORES      4u         /* writes under way at most */
 #define RESERVE_MAX (256ull << 20)
 #define AGAIN_NS    100000000ull /* when there was no memory for a fetch */
@@ -284,10 +285,14 @@ void leat_sched_tidy(struct leat_sched *s)
         s->stats.evicted++;
         leat_sched_drop(s, c);
     }
-    while (s->stats.disk_used > s->opts.disk) { /* it was made smaller */
+    for (unsigned n = 0; s->stats.disk_used > s->opts.disk; n++) { /* it was made smaller */
         struct leat_sched_chunk *w = by_disk(farthest(s, &s->on_disk, true));
         if (!w)
             break;
+        if (n == FORGETS) {
+            s->more = true;
+            break;
+        }
         leat_sched_say(s, "forget %02x%02x on disk: there is less room than before", w->name[0], w->name[1]);
         leat_sched_disk_gone(s, w);
         s->stats.forgotten++;
@@ -300,9 +305,9 @@ void leat_sched_tidy(struct leat_sched *s)
     for (unsigned i = 0; i < CREEP; i++) {
         s->creep++;
         if (s->in_ram.n)
-            leat_sched_loose(s, by_ram(s->in_ram.list[1 + s->creep % s->in_ram.n]));
+            leat_sched_loose(s, by_ram(leat_sched_heap_at(&s->in_ram, 1 + s->creep % s->in_ram.n)));
         if (s->on_disk.n)
-            place_on_disk(s, by_disk(s->on_disk.list[1 + s->creep % s->on_disk.n]));
+            place_on_disk(s, by_disk(leat_sched_heap_at(&s->on_disk, 1 + s->creep % s->on_disk.n)));
     }
 }
 
@@ -319,30 +324,46 @@ static uint32_t mark(const struct leat_sched_lane *l, uint64_t stage, uint32_t n
     return 1 + (uint32_t)(stage < end ? v->before : end);
 }
 
+/* NULL: none was made, or there is no memory for it. */
+static uint32_t *mark_of(struct leat_sched_set *set, uint32_t number, bool make)
+{
+    size_t byte = (size_t)number * sizeof(uint32_t);
+    if (make && !leat_sched_pages_make(&set->epochs, byte))
+        return NULL;
+    return leat_sched_pages_has(&set->epochs, byte) ? leat_sched_pages_at(&set->epochs, byte) : NULL;
+}
+
 /* Counts chunks that are fetched twice in an epoch. */
 static void note(struct leat_sched *s, const struct leat_sched_fetch *how, const struct leat_sched_call *call)
 {
     uint32_t epoch = mark(call->lane, call->stage, how->number);
-    bool again = how->set->epochs[how->number] == epoch;
-    s->stats.refetched += again;
-    how->set->sources.refetched += again;
-    how->set->epochs[how->number] = epoch;
+    uint32_t *last = mark_of(how->set, how->number, true);
+    if (!last)
+        return;
+    s->stats.refetched += *last == epoch;
+    how->set->sources.refetched += *last == epoch;
+    *last = epoch;
 }
 
+/* The set's own; else of any that has the chunk. */
 static const struct leat_sched_ref *ref_of(const struct leat_sched_chunk *c, const struct leat_sched_set *set)
 {
-    for (const struct leat_sched_ref *r = c->ref.next; r; r = r->next) {
+    const struct leat_sched_ref *any = NULL;
+    for (const struct leat_sched_ref *r = &c->ref; r && r->set; r = r->next) {
         if (r->set == set)
             return r;
+        if (!any && !r->set->closed)
+            any = r;
     }
-    return c->ref.set ? &c->ref : NULL; /* the set's own, or any that has it */
+    return any;
 }
 
 void leat_sched_unnote(const struct leat_sched_chunk *c)
 {
     const struct leat_sched_ref *r = c->source ? ref_of(c, c->source) : NULL;
-    if (r && r->set == c->source && r->set->epochs)
-        r->set->epochs[r->number] = 0;
+    uint32_t *last = r && r->set == c->source ? mark_of(r->set, r->number, false) : NULL;
+    if (last)
+        *last = 0;
 }
 
 static void count_in(struct leat_sched_sources *from, const struct leat_sched_chunk *c)
@@ -397,7 +418,7 @@ bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *
     how.set->coming_bytes += c->bytes;
     if (!c->asks_peer)
         leat_sched_count(s, c);
-    if (!how.from_disk && how.set->epochs && call->lane)
+    if (!how.from_disk && s->opts.marks && call->lane)
         note(s, &how, call);
     return true;
 }

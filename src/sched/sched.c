@@ -6,6 +6,7 @@
 
 #define RETRY_FIRST 1000000000ull
 #define RETRY_MOST  30000000000ull
+#define WORK        256u /* of a step: leat_sched_work() */
 
 leat_status leat_sched_open(const struct leat_sched_opts *opts, struct leat_sched **out, struct leat_error *err)
 {
@@ -21,9 +22,13 @@ void leat_sched_close(struct leat_sched *s)
 {
     if (!s)
         return;
+    do { /* what closed lanes have not let go of */
+        s->work = WORK;
+        leat_sched_release_some(s);
+    } while (s->releasing || s->ending);
     for (size_t i = 0; i < s->buckets; i++) {
         struct leat_sched_chunk *next;
-        for (struct leat_sched_chunk *c = s->table[i]; c; c = next) {
+        for (struct leat_sched_chunk *c = leat_sched_bucket(s, i); c; c = next) {
             next = c->chain;
             c->on_disk = false; /* it stays there */
             c->storing = false;
@@ -34,9 +39,10 @@ void leat_sched_close(struct leat_sched *s)
                 leat_sched_settle(s, c);
         }
     }
+    leat_sched_look_after(s); /* no chunk refers to closed sets any more */
     leat_sched_heap_free(&s->in_ram);
     leat_sched_heap_free(&s->on_disk);
-    free(s->table);
+    leat_sched_pages_free(&s->table);
     free(s);
 }
 
@@ -60,34 +66,32 @@ leat_status leat_sched_found(struct leat_sched *s, const uint8_t name[LEAT_SCHED
     return LEAT_OK;
 }
 
-/* Chunks that are known already, from disk or another dataset, are needed by this one too. */
-static void recognise(struct leat_sched_set *set)
+void leat_sched_measure(struct leat_sched_set_opts *o)
 {
-    for (uint32_t i = 0; set->sched->known && i < set->chunks; i++) {
-        struct leat_sched_chunk *c = leat_sched_find(set->sched, set->names + (size_t)i * LEAT_SCHED_NAME);
-        if (c)
-            leat_sched_refer(c, set, i); /* without memory its next use is not known: it may go too early */
+    o->bytes = 0;
+    o->largest = 0;
+    for (uint32_t i = 0; i < o->chunks; i++) {
+        o->bytes += o->sizes[i];
+        o->largest = o->sizes[i] > o->largest ? o->sizes[i] : o->largest;
     }
 }
 
-leat_status leat_sched_set_open(struct leat_sched *s, const uint8_t *names, const uint32_t *sizes, uint32_t chunks,
-                                void *user, struct leat_sched_set **out, struct leat_error *err)
+leat_status leat_sched_set_open(struct leat_sched *s, const struct leat_sched_set_opts *o, struct leat_sched_set **out,
+                                struct leat_error *err)
 {
     struct leat_sched_set *set = calloc(1, sizeof *set);
-    uint32_t *epochs = s->opts.marks ? calloc((size_t)chunks + 1, sizeof *epochs) : NULL;
-    if (!set || (s->opts.marks && !epochs)) {
-        free(set);
-        free(epochs);
+    if (!set)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for the chunks of a dataset");
-    }
-    *set = (struct leat_sched_set){
-        .sched = s, .next = s->sets, .names = names, .sizes = sizes, .chunks = chunks, .epochs = epochs, .user = user};
+    *set = (struct leat_sched_set){.sched = s,
+                                   .next = s->sets,
+                                   .names = o->names,
+                                   .sizes = o->sizes,
+                                   .chunks = o->chunks,
+                                   .bytes = o->bytes,
+                                   .largest = o->largest,
+                                   .user = o->user};
     s->sets = set;
-    for (uint32_t i = 0; i < chunks; i++)
-        set->bytes += sizes[i];
-    for (uint32_t i = 0; i < chunks; i++)
-        set->largest = sizes[i] > set->largest ? sizes[i] : set->largest;
-    recognise(set);
+    leat_sched_look_after(s); /* a small one has no step to wait for */
     *out = set;
     return LEAT_OK;
 }
@@ -96,13 +100,18 @@ void leat_sched_set_close(struct leat_sched_set *set)
 {
     if (!set)
         return;
-    struct leat_sched_set **p = &set->sched->sets;
+    struct leat_sched *s = set->sched;
+    struct leat_sched_set **p = &s->sets;
     while (*p != set)
         p = &(*p)->next;
     *p = set->next;
-    leat_sched_unrefer(set);
-    free(set->epochs);
-    free(set);
+    set->closed = true;
+    set->names = NULL;
+    set->sizes = NULL;
+    set->user = NULL;
+    set->next = s->closed;
+    s->closed = set;
+    leat_sched_look_after(s);
 }
 
 void *leat_sched_set_user(const struct leat_sched_set *set)
@@ -220,14 +229,20 @@ void leat_sched_lost(struct leat_sched *s, struct leat_sched_chunk *c)
 
 /* Steps */
 
+bool leat_sched_work(struct leat_sched *s, uint32_t amount)
+{
+    if (!s->work) {
+        s->more = true;
+        return false;
+    }
+    s->work -= amount < s->work ? amount : s->work;
+    return true;
+}
+
 static void each_lane(struct leat_sched *s, uint32_t turn, void (*visit)(struct leat_sched_lane *l))
 {
-    uint32_t n = 0;
+    uint32_t n = s->lanes_n;
     uint32_t i = 0;
-    for (struct leat_sched_set *set = s->sets; set; set = set->next) {
-        for (struct leat_sched_lane *l = set->lanes; l; l = l->next)
-            n++;
-    }
     for (unsigned pass = 0; n && pass < 2; pass++) {
         i = 0;
         for (struct leat_sched_set *set = s->sets; set; set = set->next) {
@@ -265,14 +280,23 @@ void leat_sched_step(struct leat_sched *s, uint64_t now_ns)
 {
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
     s->again_ns = 0;
+    s->more = false;
+    s->work = WORK;
+    s->lanes_n = 0;
+    for (const struct leat_sched_set *set = s->sets; set; set = set->next) {
+        for (const struct leat_sched_lane *l = set->lanes; l; l = l->next)
+            s->lanes_n++;
+    }
     s->short_now = s->short_next;
     s->short_next = false;
     s->turn++;
     sum_depth(s);
+    leat_sched_release_some(s);
     each_lane(s, s->turn, leat_sched_lane_step);
     leat_sched_guests_step(s);
     each_lane(s, s->turn, fetch_ahead);
     leat_sched_tidy(s);
+    leat_sched_look_after(s);
 }
 
 /* The earliest time at which a failed chunk that a batch waits for may be tried again. */
@@ -280,7 +304,7 @@ static uint64_t retry_ns(const struct leat_sched_lane *l)
 {
     uint64_t at = LEAT_SCHED_NEVER;
     for (const struct leat_sched_batch *b = l->first; b && !l->ended; b = b->next) {
-        for (uint32_t i = b->group; b->state == LEAT_SCHED_PINNED && i < b->group_end; i++) {
+        for (uint32_t i = b->group; b->state == LEAT_SCHED_PINNED && b->lacks && i < b->group_end; i++) {
             const struct leat_sched_chunk *c = b->held[i];
             if (c->failed && c->state == LEAT_SCHED_ABSENT && c->retry_ns > l->sched->now_ns && c->retry_ns < at)
                 at = c->retry_ns;
@@ -291,7 +315,7 @@ static uint64_t retry_ns(const struct leat_sched_lane *l)
 
 uint64_t leat_sched_wake_ns(const struct leat_sched *s)
 {
-    uint64_t at = s->again_ns ? s->again_ns : LEAT_SCHED_NEVER;
+    uint64_t at = s->more ? s->now_ns + 1 : s->again_ns ? s->again_ns : LEAT_SCHED_NEVER;
     if (!s->stats.failed)
         return at;
     for (const struct leat_sched_set *set = s->sets; set; set = set->next) {

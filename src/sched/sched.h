@@ -120,7 +120,7 @@ struct leat_sched_ops {
     /* The next batch of a lane; NULL when it cannot be made now (leat_sched_lane_end, if ever again). */
     struct leat_sched_batch *(*plan)(void *user, struct leat_sched_lane *lane);
     /* The next chunk that this node will mostly need, beyond those asked for before, and its stage. False: none is
-     * known yet. */
+     * known yet. LEAT_ORDER_NONE for its number: it takes longer to find, ask again. */
     bool (*ahead)(void *user, struct leat_sched_lane *lane, uint32_t *number, uint64_t *stage);
     void (*prepare)(void *user, struct leat_sched_batch *batch); /* its group: leat_sched_prepared() follows, later */
     /* Hands the batch to the rank, or an error in its place: false, and the lane has ended. It is the performer's
@@ -137,7 +137,7 @@ struct leat_sched_opts {
     uint64_t disk;                          /* bytes on disk; 0: none */
     uint64_t (*disk_bytes)(uint64_t bytes); /* what a chunk takes there; NULL: its bytes */
     enum leat_sched_policy policy;
-    bool marks; /* count chunks that are fetched twice in an epoch: 4 bytes for each chunk of a set */
+    bool marks; /* count chunks that are fetched twice in an epoch: 4 bytes for each chunk that is */
     const struct leat_sched_ops *ops; /* borrowed */
     void *user;
 };
@@ -152,11 +152,26 @@ void leat_sched_set_disk(struct leat_sched *s, uint64_t bytes);
 /* A chunk that is on disk already, before any set is opened. LEAT_NO_MEMORY: it is not taken. */
 leat_status leat_sched_found(struct leat_sched *s, const uint8_t name[LEAT_SCHED_NAME], uint64_t bytes);
 
-/* names: 32 bytes each; names and sizes are borrowed. */
-leat_status leat_sched_set_open(struct leat_sched *s, const uint8_t *names, const uint32_t *sizes, uint32_t chunks,
-                                void *user, struct leat_sched_set **out, struct leat_error *err);
-void leat_sched_set_close(struct leat_sched_set *set); /* its lanes must be closed; NULL is allowed */
-void *leat_sched_set_user(const struct leat_sched_set *set);
+struct leat_sched_set_opts {
+    const uint8_t *names; /* 32 bytes each; borrowed, as are the sizes */
+    const uint32_t *sizes;
+    uint32_t chunks;
+    uint32_t largest; /* bytes */
+    uint64_t bytes;   /* of all */
+    void *user;
+};
+
+/* Fills in `largest` and `bytes`: a nanosecond for each chunk, so not on a thread that others wait for. Of any thread.
+ */
+void leat_sched_measure(struct leat_sched_set_opts *opts);
+
+/* Opening and closing take no longer for ten million chunks than for a hundred: the rest is done by later steps, some
+ * hundred chunks in each. */
+leat_status leat_sched_set_open(struct leat_sched *s, const struct leat_sched_set_opts *opts,
+                                struct leat_sched_set **out, struct leat_error *err);
+/* Nothing is borrowed any more. Its lanes must be closed; NULL is allowed. */
+void leat_sched_set_close(struct leat_sched_set *set);
+void *leat_sched_set_user(const struct leat_sched_set *set); /* NULL: it is closed */
 
 /* What the lanes of a set have had from where; `ram`: uses that found the chunk in memory from before. */
 struct leat_sched_sources {

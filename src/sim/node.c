@@ -313,11 +313,13 @@ leat_status leat_sim_node_open(const struct leat_sim_node_opts *o, uint32_t numb
     n->reads.rate = o->disk_read;
     n->writes.rate = o->disk_write;
     struct leat_sched_opts s = {.ram = o->ram, .disk = o->disk, .policy = o->policy, .ops = &actions, .user = n};
+    struct leat_sched_set_opts set = {.names = o->names, .sizes = o->sizes, .chunks = o->chunks};
+    leat_sched_measure(&set);
     leat_status rc = leat_sim_cores_open(o->cores, o->prep, &n->cores, err);
     if (rc == LEAT_OK)
         rc = leat_sched_open(&s, &n->sched, err);
     if (rc == LEAT_OK)
-        rc = leat_sched_set_open(n->sched, o->names, o->sizes, o->chunks, NULL, &n->set, err);
+        rc = leat_sched_set_open(n->sched, &set, &n->set, err);
     if (rc == LEAT_OK) {
         n->lanes = calloc(o->ranks, sizeof *n->lanes);
         rc = n->lanes ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for %u ranks", o->ranks);

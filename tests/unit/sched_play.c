@@ -411,7 +411,9 @@ struct play_set *play_set(struct play *p, uint32_t chunks, uint64_t first, uint3
         set->largest = set->sizes[i] > set->largest ? set->sizes[i] : set->largest;
         set->counts[i] = count;
     }
-    assert_ok(leat_sched_set_open(p->sched, set->names, set->sizes, chunks, set, &set->set, &err), err);
+    struct leat_sched_set_opts opts = {.names = set->names, .sizes = set->sizes, .chunks = chunks, .user = set};
+    leat_sched_measure(&opts);
+    assert_ok(leat_sched_set_open(p->sched, &opts, &set->set, &err), err);
     return set;
 }
 
@@ -435,6 +437,7 @@ void play_set_close(struct play_set *set)
     free(set->sizes);
     free(set->counts);
     free(set->fetched);
+    play_step(set->play); /* as after everything that happens */
     *set = (struct play_set){0};
 }
 

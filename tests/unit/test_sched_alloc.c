@@ -61,6 +61,7 @@ static leat_status open_all(void *user, struct leat_error *err)
     static const uint8_t names[4 * LEAT_SCHED_NAME] = {1};
     static const uint32_t sizes[4] = {1, 1, 1, 1};
     struct leat_sched_opts opts = {.ram = 100, .disk = 100, .ops = &ops};
+    const struct leat_sched_set_opts so = {.names = names, .sizes = sizes, .chunks = 4, .largest = 1, .bytes = 4};
     struct leat_sched *s = NULL;
     struct leat_sched_set *set = NULL;
     struct leat_sched_lane *lane = NULL;
@@ -71,7 +72,7 @@ static leat_status open_all(void *user, struct leat_error *err)
             leat_fail(err, rc, "a chunk on disk is not taken");
     }
     if (rc == LEAT_OK)
-        rc = leat_sched_set_open(s, names, sizes, 4, NULL, &set, err);
+        rc = leat_sched_set_open(s, &so, &set, err);
     struct leat_sched_stream one = {.now = order};
     struct leat_sched_lane_opts lo = {.set = set, .needed = 10, .slots = 1, .view = {.streams = &one, .streams_n = 1}};
     if (rc == LEAT_OK)

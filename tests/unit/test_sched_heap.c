@@ -38,9 +38,9 @@ static void check(const struct leat_sched_heap *h, const struct leat_sched_place
             continue;
         in++;
         most = places[i].key > most ? places[i].key : most;
-        assert_ptr_equal(h->list[places[i].at], &places[i]);
+        assert_ptr_equal(leat_sched_heap_at(h, places[i].at), &places[i]);
         if (places[i].at > 1)
-            assert_true(h->list[places[i].at / 2]->key >= places[i].key);
+            assert_true(leat_sched_heap_at(h, places[i].at / 2)->key >= places[i].key);
     }
     assert_int_equal(h->n, in);
     if (in)
@@ -73,9 +73,12 @@ TEST(room_grows_and_is_kept)
     for (size_t n = 1; n < 100000; n = n * 3 + 1) {
         assert_true(leat_sched_heap_reserve(&h, n));
         assert_true(h.cap > n); /* places count from 1 */
-        struct leat_sched_place **list = h.list;
+        const char *first = h.list.list[0];
+        size_t cap = h.cap;
         assert_true(leat_sched_heap_reserve(&h, n));
-        assert_ptr_equal(h.list, list);
+        assert_int_equal(h.cap, cap);
+        assert_true(leat_sched_heap_reserve(&h, 2 * n));
+        assert_ptr_equal(h.list.list[0], first); /* what is there is not copied to make room for more */
     }
     leat_sched_heap_free(&h);
 }

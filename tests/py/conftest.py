@@ -97,7 +97,10 @@ def thin_out(items, long):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Workers are given files in the order of LONGEST, then those with most tests."""
+    """Workers are given files in the order of LONGEST, then those with most tests. A long test has an hour."""
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(3600))
     if SANITIZE:
         items[:], left = thin_out(items, "not long" not in config.getoption("markexpr"))
         config.hook.pytest_deselected(items=left)

@@ -166,12 +166,12 @@ class Alone:
 @pytest.fixture
 def plays(lt, many, tmp_path):
     """plays(answers, …): the machine after rank 0 has read beside it, and what the rank counted."""
-    peers = []
+    machines = []
 
     def run(answers, own_key=True):
         peer = FakePeer(answers)
-        peers.append(peer)
         alone = Alone(lt, many.url, peer.address)
+        machines.extend([peer, alone])  # closed even if the test fails: Alone patches the module that others use
         made = alone.members if own_key else alone.ask("make", job="", nodes=[[alone.own, 1], [peer.address, 1]])
         peer.begin(tmp_path, made["cert"], made["key"])
         alone.join()
@@ -182,8 +182,8 @@ def plays(lt, many, tmp_path):
         return peer, stats
 
     yield run
-    for peer in peers:
-        peer.close()
+    for machine in machines:
+        machine.close()
 
 
 def test_a_machine_that_sends_wrong_bytes_is_set_aside(plays, runtime):

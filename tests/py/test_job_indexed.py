@@ -73,12 +73,12 @@ def test_each_byte_leaves_the_bucket_once_for_the_whole_job(kind, indexed, machi
 def plays(lt, indexed, runtime, tmp_path, monkeypatch):
     """plays(alter): what rank 0 has read beside a machine that sends `alter(path, what an honest one would send)`, and
     both machines' log."""
-    peers = []
+    machines = []
 
     def read(data, answers):
         peer = FakePeer(answers)
-        peers.append(peer)
         alone = Alone(lt, "s3://bucket/ds", peer.address)
+        machines.extend([peer, alone])  # closed even if the test fails: Alone patches the module that others use
         peer.begin(tmp_path, alone.members["cert"], alone.members["key"])
         alone.join()
         keys = alone.read()
@@ -95,7 +95,10 @@ def plays(lt, indexed, runtime, tmp_path, monkeypatch):
             asked = sorted({path for path, _ in peer.asked if path.startswith("/chunk/")})
             paths = [path.replace("/chunk/", part) for path in asked for part in ("/chunk/", "/recipe/")]
             data.honest = {path: request(alone.own, path, alone.members["token"]) for path in paths}
-            assert data.honest and all(code == 200 for code, _ in data.honest.values())
+            assert data.honest and all(code == 200 for code, _ in data.honest.values()), (
+                peer.asked,
+                alone.loader.stats(),
+            )
             alone.close()
             runtime.kill_agents(signal.SIGTERM)
             runtime.wait_gone()
@@ -106,8 +109,8 @@ def plays(lt, indexed, runtime, tmp_path, monkeypatch):
         return stats, peer
 
     yield run
-    for peer in peers:
-        peer.close()
+    for machine in machines:
+        machine.close()
 
 
 def flip(body, at):

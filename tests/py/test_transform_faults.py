@@ -203,7 +203,7 @@ def hangs_at(loader, bad):
     batches = iter(loader)
     next(batches)
     pool, work = loader._python._pool, batches.source.waiting[0]
-    wait_until(lambda: f"sample {bad} " in pool.waiting_for(work), 60, "a worker at the sample")
+    wait_until(lambda: f"sample {bad} " in pool.waiting_for(work), 240, "a worker at the sample")
     loader._python.timeout_s = 0.5
     return batches
 

@@ -27,15 +27,18 @@ MADE = {}
 
 
 def make(kind, count, folder, serve, run_leat):
+    """Uploaded, so that ETags are MD5s. They are part of the dataset's id, and the id decides which machine owns which chunk:
+    with the time of a file in its ETag, the machine that a test plays had none to send in some runs."""
     known = make_blobs(folder / "files", count, sizes=(15000, 17000))
-    raw = folder / "served" / "bucket" / "raw"
-    raw.mkdir(parents=True)
+    (folder / "served" / "bucket").mkdir(parents=True)
     env = serve(folder / "served").s3_env()
     if kind == "tar":
         known = {name.removesuffix(".bin"): data for name, data in known.items()}
-        write_tar(raw / "one.tar", [(f"{k}.bin", v) for k, v in known.items()])
-    else:  # uploaded, so that their ETags are MD5s
-        run_leat("cp", "--quiet", "-r", folder / "files", "s3://bucket/raw", env=env, status=0)
+        (folder / "shards").mkdir()
+        write_tar(folder / "shards" / "one.tar", [(f"{k}.bin", v) for k, v in known.items()])
+    run_leat(
+        "cp", "--quiet", "-r", folder / ("shards" if kind == "tar" else "files"), "s3://bucket/raw", env=env, status=0
+    )
     options = ["--quiet", "--chunk-size", "64KiB", *(["--format", "tar"] if kind == "tar" else [])]
     run_leat("index", *options, "s3://bucket/raw", "s3://bucket/ds", env=env, status=0)
     return Indexed(folder / "served", known)

@@ -259,6 +259,9 @@ class Pool:
                 os.close(fd)
             for number in message["dropped"]:
                 self.slots.pop(number, None)
+            self.ready_at = (
+                self.ready_at or time.monotonic()
+            )  # its reply may be faster than the word that they are ready
             work = self.jobs.pop(message["number"])
             work.reply = message
             if work.abandoned:

@@ -218,6 +218,11 @@ static bool over(const struct leat_reading *r)
     return leat_cli_interrupted() || (r->time_ns && leat_now_ns() - r->began_ns >= r->time_ns);
 }
 
+leat_status leat_reading_look(struct leat_reading *r, struct leat_error *err)
+{
+    return look(r, &r->account, err);
+}
+
 static leat_status read_epoch(struct leat_reading *r, bool *enough, struct leat_error *err)
 {
     leat_status rc = leat_loader_begin(r->loader, err);

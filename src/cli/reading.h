@@ -104,6 +104,9 @@ leat_status leat_reading_open(struct leat_reading *r, struct leat_error *err);
 /* Reads. Being interrupted is no error. */
 leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err);
 
+/* Reads the agent's counters into r->account, as happens after every batch. */
+leat_status leat_reading_look(struct leat_reading *r, struct leat_error *err);
+
 /* Closes and frees it, also a half-open one, and gives the command's exit status: `status`, unless something is still
  * to be said against it. */
 int leat_reading_end(struct leat_reading *r, int status);

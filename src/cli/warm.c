@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "cli/cli.h"
@@ -13,7 +14,9 @@
 #include "cli/progress.h"
 #include "cli/reading.h"
 
-#define EPOCHS 4u
+#define EPOCHS     4u
+#define PATIENCE   (2 * LEAT_S) /* for writes that are under way when an epoch ends */
+#define LOOK_EVERY (10 * LEAT_MS)
 
 struct warm_settings {
     struct leat_reading_store store;
@@ -79,6 +82,17 @@ static bool full(const struct leat_reading *r)
     return r->account.disk_bytes + slack > r->budget.disk_budget && stored_bytes(r) + slack > r->budget.disk_budget;
 }
 
+/* Whether the epoch that has ended has put anything on disk. An epoch of a few chunks ends before its first write does.
+ */
+static bool added(struct warming *w, struct leat_reading *r)
+{
+    uint64_t deadline = leat_after(PATIENCE);
+    while (r->account.demotions <= w->demotions && leat_left(deadline) && !leat_cli_interrupted() &&
+           leat_reading_look(r, NULL) == LEAT_OK)
+        leat_sleep_until(leat_after(LOOK_EVERY));
+    return r->account.demotions > w->demotions;
+}
+
 /* True when nothing more can be done: all of it is there, the disk is full, or an epoch has added nothing. */
 static bool enough(void *user, struct leat_reading *r)
 {
@@ -87,10 +101,10 @@ static bool enough(void *user, struct leat_reading *r)
         return true;
     if (r->epochs_n == w->epochs)
         return false;
-    bool added = r->account.demotions > w->demotions;
+    bool more = added(w, r);
     w->demotions = r->account.demotions;
     w->epochs = r->epochs_n;
-    return !added;
+    return whole(r) || !more;
 }
 
 static leat_status prepare(const struct warm_settings *s, const char *url, struct warming *w, struct leat_reading *r,

@@ -14,6 +14,7 @@ import pytest
 from conftest import SANITIZE
 from format_reader import Dataset
 from format_writer import Elsewhere, Field, Place
+from loading import warm_all
 from machines import FakePeer
 from PIL import Image
 from plain_server import VALIDATORS, PlainServer
@@ -114,8 +115,7 @@ def test_data_are_not_taken_for_those_of_another_server(lt, runtime, run_leat, p
                 read(second, known[1])
         return
     cache = ["--cache-dir", shm_path / "cache", "--cache", "64MiB"]
-    run_leat("warm", "-q", *cache, urls[0], env=runtime.env, status=0)
-    runtime.wait_gone()
+    warm_all(run_leat, runtime, *cache, urls[0])
     for url, server, tokens in zip(urls, servers, known):
         before = server.reads()
         with opened(lt, url, cache_dir=str(shm_path / "cache")) as loader:

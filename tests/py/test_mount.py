@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from augment import torchvision_v2
 from conftest import ROOT, SANITIZE, assert_no_report
-from loading import wait_until
+from loading import wait_until, warm_all
 
 SMALL = ("--chunk-size", "64KiB")
 
@@ -206,14 +206,7 @@ def test_chunks_of_an_index_that_a_job_has_put_on_disk_are_found(mount, runtime,
     server.objects.update({f"bucket/raw/{name}": data for name, data in files.items()})
     run_leat("index", "-q", "--chunk-size", "8KiB", "s3://bucket/raw", tmp_path / "ds", env=server.env(), status=0)
     cache = ["--cache-dir", shm_path / "cache", "--cache", "64MiB"]
-
-    def warm():
-        words = ["warm", "--json", "-q", *cache, tmp_path / "ds"]
-        told = json.loads(run_leat(*words, env={**runtime.env, **server.env()}, status=0).stdout)
-        runtime.wait_gone()
-        return told["stored_bytes"] == told["bytes"]
-
-    wait_until(warm)  # it may leave out a chunk of two, and says so
+    warm_all(run_leat, runtime, *cache, tmp_path / "ds", env=server.env())
     server.requests.clear()
     folder = mount(tmp_path / "ds", *cache, env=server.env()).folder
     assert {path.name: path.read_bytes() for path in folder.rglob("*.txt")} == files

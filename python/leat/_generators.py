@@ -465,7 +465,7 @@ class Generators:
 
     @contextlib.contextmanager
     def kept(self):
-        """What the process draws by itself goes on as if nothing had been drawn in between."""
+        """The process's own draws continue as if nothing had been drawn in between."""
         states = []
         for _, kind in (*self._of_process.values(), *self._found.values()):
             with contextlib.suppress(Exception):  # of a class of the user's

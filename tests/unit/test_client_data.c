@@ -111,12 +111,10 @@ TEST_IN_PLACE(a_sample_outlives_its_dataset)
     leat_data_release(sample);
 }
 
+/* A sanitizer's allocator may stay locked in the child, by a thread that the child does not have. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_IN_PLACE(a_forked_child_opens_anew_and_may_not_write)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* their runtimes cannot follow: a lock of the allocator that another thread holds stays locked in the child
-             */
-#endif
     write_numbers(0, 500, 0, 0);
     struct leat_data *data = open_data();
     struct leat_packer *packer = open_packer(place_path("other"), 0, 0);
@@ -136,6 +134,7 @@ TEST_IN_PLACE(a_forked_child_opens_anew_and_may_not_write)
     leat_packer_close(packer);
     leat_data_close(data);
 }
+#endif
 
 TEST_IN_PLACE(parts_become_one_dataset)
 {

@@ -58,12 +58,11 @@ TEST(many_stores_share_a_few_threads)
     peer_close(peer);
 }
 
+/* ThreadSanitizer allows no threads after such a fork, and AddressSanitizer's allocator may stay locked in the child.
+ */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(a_child_has_loops_of_its_own)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* ThreadSanitizer allows no threads after such a fork; AddressSanitizer may have left its allocator locked
-             */
-#endif
     struct leat_error err;
     char into[100];
     struct peer *peer = peer_open(serve_object, NULL);
@@ -84,6 +83,7 @@ TEST(a_child_has_loops_of_its_own)
     leat_store_close(store);
     peer_close(peer);
 }
+#endif
 
 static void begin(void)
 {
